@@ -1,0 +1,86 @@
+"""Checkpoints: weights, optimizer state and the step they precede; atomic, the last few kept.
+
+A checkpoint is a folder `checkpoint/step_000020` that appears by rename when complete. Nothing in it is pickled.
+Randomness and data position follow from (seed, step), so none is stored.
+"""
+
+import os
+import shutil
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from harness.core.policy import Policy
+from harness.store import Run, dump_json, read_json, write_atomic
+
+
+def save(run: Run, policy: Policy, optimizer: torch.optim.Optimizer, step: int, keep: int) -> None:
+    """Writes the state before `step` and drops all but the newest `keep` checkpoints."""
+    folder = run.path / "checkpoint"
+    folder.mkdir(exist_ok=True)
+    final, temporary = folder / f"step_{step:06d}", folder / f".{uuid.uuid4().hex[:8]}"
+    if final.exists():
+        return
+    temporary.mkdir()
+    names = [name for name, _ in policy.model.named_parameters()]
+    tensors = {f"model/{name}": value.detach() for name, value in policy.model.named_parameters()}
+    for index, slots in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer/{names[index]}/{key}": value for key, value in slots.items()}
+    save_file({key: value.contiguous() for key, value in tensors.items()}, temporary / "state.safetensors")
+    _sync(temporary / "state.safetensors")
+    write_atomic(temporary / "meta.json", dump_json({"step": step}))
+    os.replace(temporary, final)
+    _sync(folder)
+    for old in _newest_first(folder)[keep:]:
+        shutil.rmtree(old, ignore_errors=True)
+    for torn in folder.glob(".*"):
+        shutil.rmtree(torn, ignore_errors=True)
+
+
+def restore(run: Run, policy: Policy, optimizer: torch.optim.Optimizer) -> int:
+    """Loads the newest readable checkpoint in place and returns its step; 0 where there is none.
+
+    A damaged one is passed over with a warning on stderr.
+    """
+    for path in _newest_first(run.path / "checkpoint"):
+        try:
+            step, tensors = int(read_json(path / "meta.json")["step"]), load_file(path / "state.safetensors")
+            _apply(tensors, policy, optimizer)
+        except Exception as error:  # any damage: the one before it is as good
+            print(f"warning: {path} cannot be read ({error}); trying the one before", file=sys.stderr)
+            continue
+        return step
+    return 0
+
+
+def _apply(tensors: dict[str, Any], policy: Policy, optimizer: torch.optim.Optimizer) -> None:
+    parameters = dict(policy.model.named_parameters())
+    missing = [name for name in parameters if f"model/{name}" not in tensors]
+    if missing:
+        raise ValueError(f"no tensor for {missing[0]}")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[f"model/{name}"])
+    state: dict[int, dict[str, Any]] = {}
+    for index, name in enumerate(parameters):
+        prefix = f"optimizer/{name}/"
+        found = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+        if found:
+            state[index] = found
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step_*"), reverse=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

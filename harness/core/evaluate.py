@@ -1,0 +1,92 @@
+"""Held-out accuracy: each benchmark's questions, sampled several times and once greedily.
+
+A benchmark's accuracy is avg@k, the mean over questions and samples; `eval/accuracy` is the plain mean over
+benchmarks (macro average). Every question's every sample is kept, since paired and clustered errors need them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness import tasks
+from harness.config import Evaluate
+from harness.core import seeds
+from harness.core.engines import Engine, SamplingParams
+from harness.core.policy import Policy
+from harness.core.shapes import Prompts, Rollout
+
+ROWS_AT_ONCE = 256  # bounds the cache of one generation call
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    name: str
+    task: tasks.Task
+    prompts: list[list[int]]  # token ids per question
+
+
+def load(config: Evaluate, policy: Policy) -> list[Benchmark]:
+    loaded = []
+    for name, data in config.benchmarks.items():
+        task = tasks.load(data)
+        loaded.append(Benchmark(name, task, policy.encode([problem.prompt for problem in task.problems])))
+    return loaded
+
+
+def evaluate(
+    benchmarks: list[Benchmark], engine: Engine, policy: Policy, config: Evaluate, seed: int, step: int
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """(metrics, one record per benchmark and mode with correct, length, truncated [Q, S])."""
+    metrics: dict[str, float] = {}
+    records = []
+    modes = [("sample", config.samples, config.temperature)] + ([("greedy", 1, 0.0)] if config.greedy else [])
+    for mode, samples, temperature in modes:
+        params = SamplingParams(config.max_new_tokens, temperature)
+        scored = [_score(b, mode, samples, params, engine, policy, seed, step) for b in benchmarks]
+        prefix = "" if mode == "sample" else "greedy_"
+        for benchmark, record in zip(benchmarks, scored, strict=True):
+            metrics[f"eval/{benchmark.name}/{prefix}accuracy"] = float(np.mean(record["correct"]))
+        metrics[f"eval/{prefix}accuracy"] = float(np.mean([np.mean(record["correct"]) for record in scored]))
+        if mode == "sample":
+            metrics["eval/length"] = float(np.mean([np.mean(record["length"]) for record in scored]))
+            metrics["eval/truncated_share"] = float(np.mean([np.mean(record["truncated"]) for record in scored]))
+        records += scored
+    return metrics, records
+
+
+def _score(
+    benchmark: Benchmark,
+    mode: str,
+    samples: int,
+    params: SamplingParams,
+    engine: Engine,
+    policy: Policy,
+    seed: int,
+    step: int,
+) -> dict[str, Any]:
+    problems, chunk = benchmark.task.problems, max(1, ROWS_AT_ONCE // samples)
+    record: dict[str, Any] = {"step": step, "benchmark": benchmark.name, "mode": mode}
+    record |= {"correct": [], "length": [], "truncated": []}
+    for start in range(0, len(problems), chunk):
+        part = problems[start : start + chunk]
+        noise = [
+            [seeds.derive(seed, "eval", benchmark.name, step, problem.id, sample) for sample in range(samples)]
+            for problem in part
+        ]
+        rollout = engine.generate(Prompts.of(benchmark.prompts[start : start + chunk]), np.array(noise), params)
+        right, _ = grade(rollout, policy, benchmark.task, [problem.answer for problem in part])
+        record["correct"] += right.int().tolist()
+        record["length"] += rollout.lengths.tolist()
+        record["truncated"] += rollout.truncated.int().tolist()
+    return record
+
+
+def grade(rollout: Rollout, policy: Policy, task: tasks.Task, answers: list[str]) -> tuple[torch.Tensor, list[str]]:
+    """(right[P,G] as float64 0 or 1, response texts in row order). A truncated response is never right."""
+    prompts, samples = rollout.lengths.shape
+    texts = policy.decode(rollout.tokens.flatten(0, 1), rollout.lengths.flatten())
+    outcomes = [task.grade(text, answers[row // samples]) == "right" for row, text in enumerate(texts)]
+    right = torch.tensor(outcomes, dtype=torch.float64).view(prompts, samples)
+    return right.masked_fill(rollout.truncated, 0.0), texts

@@ -1,0 +1,137 @@
+"""The registry of tricks: names, knobs and text of every public function of the seven slot modules.
+
+A trick is a public function of `harness/tricks/<slot>.py`; the module is the registry. Names, inputs, knobs
+and docstrings are read from the source text, so that planning a sweep needs no torch; `bind` imports the
+module, and only a worker that trains calls it. Leaves out: any mathematics.
+"""
+
+import ast
+import difflib
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SLOTS = ("admit", "reward", "keep", "advantage", "weight", "surrogate", "penalty")
+
+Knob = float | int | bool | str
+_KNOB_TYPES: dict[str, type] = {"float": float, "int": int, "bool": bool, "str": str}
+
+
+class TrickError(ValueError):
+    """A slot, trick or knob that does not exist, or a knob's value of the wrong type. `key` is the part at fault."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+@dataclass(frozen=True)
+class Trick:
+    """One trick as its source text declares it."""
+
+    slot: str
+    name: str
+    inputs: tuple[str, ...]  # positional parameters, bound by name
+    knobs: dict[str, type]
+    defaults: dict[str, Knob]
+    doc: str
+
+    @property
+    def formula(self) -> str:
+        """The first paragraph of the docstring."""
+        return " ".join(self.doc.split("\n\n")[0].split())
+
+    @property
+    def source(self) -> str:
+        """The text after `Ref:` in the docstring."""
+        line = next((part for part in self.doc.splitlines() if part.strip().startswith("Ref:")), "")
+        return line.strip().removeprefix("Ref:").strip()
+
+
+def nearest(word: str, words: Any, lead: str = "; did you mean ") -> str:
+    """`; did you mean 'clip'?` when one of `words` is close to `word`, else nothing."""
+    close = difflib.get_close_matches(str(word), [str(w) for w in words], n=1, cutoff=0.5)
+    return f"{lead}'{close[0]}'?" if close else ""
+
+
+@functools.cache
+def registry() -> dict[str, dict[str, Trick]]:
+    """slot -> name -> Trick, in source order."""
+    return {slot: _read(slot) for slot in SLOTS}
+
+
+def _read(slot: str) -> dict[str, Trick]:
+    path = Path(__file__).with_name(f"{slot}.py")
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    return {node.name: _trick(slot, node) for node in functions if not node.name.startswith("_")}
+
+
+def _trick(slot: str, node: ast.FunctionDef) -> Trick:
+    knobs, defaults = {}, {}
+    for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+        annotation = ast.unparse(argument.annotation) if argument.annotation else ""
+        if annotation not in _KNOB_TYPES or default is None:
+            raise TypeError(f"{slot}.{node.name}: knob {argument.arg} needs a type of {[*_KNOB_TYPES]} and a default")
+        knobs[argument.arg] = _KNOB_TYPES[annotation]
+        defaults[argument.arg] = _KNOB_TYPES[annotation](ast.literal_eval(default))
+    inputs = tuple(argument.arg for argument in node.args.args)
+    return Trick(slot, node.name, inputs, knobs, defaults, ast.get_docstring(node) or "")
+
+
+def get(slot: str, name: str) -> Trick:
+    """Raises TrickError naming the slot's tricks and the nearest one."""
+    tricks = registry()
+    if slot not in tricks:
+        raise TrickError(slot, f"no such slot '{slot}'{nearest(slot, SLOTS)} (slots: {', '.join(SLOTS)})")
+    if name not in tricks[slot]:
+        raise TrickError(
+            slot,
+            f"no trick '{name}' in slot '{slot}'{nearest(name, tricks[slot])} (there are: {', '.join(tricks[slot])})",
+        )
+    return tricks[slot][name]
+
+
+def complete(slot: str, name: str, knobs: Mapping[str, Any]) -> dict[str, Knob]:
+    """All knobs of a trick: those given, coerced to the declared type, and the defaults of the rest.
+
+    Raises TrickError for an unknown knob or a value of the wrong type (a bool is never a number).
+    """
+    trick = get(slot, name)
+    out = dict(trick.defaults)
+    for key, value in knobs.items():
+        if key not in trick.knobs:
+            has = f"its knobs: {', '.join(trick.knobs)}" if trick.knobs else "it has no knobs"
+            raise TrickError(f"{slot}.{key}", f"'{name}' has no knob '{key}'{nearest(key, trick.knobs)} ({has})")
+        out[key] = _coerce(slot, name, key, value, trick.knobs[key])
+    return out
+
+
+def _coerce(slot: str, name: str, key: str, value: Any, kind: type) -> Knob:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is float and number and value == value and abs(value) != float("inf"):
+        return float(value)
+    if kind is int and number and int(value) == value:
+        return int(value)
+    if kind in (bool, str) and isinstance(value, kind):
+        return value
+    raise TrickError(f"{slot}.{key}", f"knob '{key}' of '{name}' takes a {kind.__name__}, not {value!r}")
+
+
+def bind(slot: str, name: str, knobs: Mapping[str, Knob]) -> Callable[..., Any]:
+    """The trick as a function of a mapping of everything its slot offers; it takes what its signature names.
+
+    Imports the slot's module, hence torch.
+    """
+    import importlib
+
+    trick = get(slot, name)
+    function = getattr(importlib.import_module(f"{__name__}.{slot}"), name)
+    settings = complete(slot, name, knobs)
+
+    def bound(offered: Mapping[str, Any]) -> Any:
+        return function(*(offered[key] for key in trick.inputs), **settings)
+
+    return bound

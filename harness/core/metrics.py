@@ -55,41 +55,33 @@ def batch_metrics(batch: Batch) -> Metrics:
 
 
 class RatioMetrics:
-    """Clip fractions, ratio extremes and the knob's effect, summed over the updates of one step."""
+    """Clip fractions, ratio extremes and the knob's effect, over the kept tokens of all updates of one step."""
 
     def __init__(self, surrogate: Slot) -> None:
         self.surrogate = surrogate
-        self.reference = tricks.bind("surrogate", "clip", {"low": 0.2, "high": 0.2})
-        self.tokens = self.changed = self.zeroed_high = self.zeroed_low = self.low = 0
-        self.high = [0] * len(EPS_GRID)
-        self.max, self.min = float("-inf"), float("inf")
+        self.parts: list[tuple[Tensor, Tensor]] = []
 
     def add(self, part: RowLoss) -> None:
-        kept = part.kept
-        logratio, advantage = part.logratio[kept][None], part.advantage[kept][None]
-        if not logratio.numel():
-            return
-        ratio, up, down = logratio.exp(), advantage > 0, advantage < 0
-        self.tokens += ratio.numel()
-        self.max, self.min = max(self.max, float(ratio.max())), min(self.min, float(ratio.min()))
-        self.low += int((down & (ratio < 1 - 0.2)).sum())
-        for place, eps in enumerate(EPS_GRID):
-            self.high[place] += int((up & (ratio > 1 + eps)).sum())
-        ours, theirs = (_token_gradient(slot, logratio, advantage) for slot in (self.surrogate, self.reference))
-        self.changed += int((~torch.isclose(ours, theirs, rtol=1e-5, atol=1e-8)).sum())
-        self.zeroed_high += int((up & (ours == 0)).sum())
-        self.zeroed_low += int((down & (ours == 0)).sum())
+        self.parts.append((part.logratio[part.kept], part.advantage[part.kept]))
 
     def result(self) -> Metrics:
-        share = 1 / max(1, self.tokens)
-        grid: Metrics = {f"clip/high_{round(100 * eps)}": n * share for eps, n in zip(EPS_GRID, self.high, strict=True)}
+        empty = torch.zeros(0)
+        logratio = torch.cat([part for part, _ in self.parts] or [empty])[None]
+        advantage = torch.cat([part for _, part in self.parts] or [empty])[None]
+        ratio, up, down = logratio.exp(), advantage > 0, advantage < 0
+        share = 1 / max(1, ratio.numel())
+        ours = _token_gradient(self.surrogate, logratio, advantage)
+        plain = _token_gradient(tricks.bind("surrogate", "clip", {"low": 0.2, "high": 0.2}), logratio, advantage)
+        grid: Metrics = {
+            f"clip/high_{round(100 * eps)}": int((up & (ratio > 1 + eps)).sum()) * share for eps in EPS_GRID
+        }
         return grid | {
-            "clip/low_20": self.low * share,
-            "clip/high": self.zeroed_high * share,
-            "clip/low": self.zeroed_low * share,
-            "clip/knob_changed_tokens": self.changed,
-            "ratio/max": self.max if self.tokens else None,
-            "ratio/min": self.min if self.tokens else None,
+            "clip/low_20": int((down & (ratio < 1 - 0.2)).sum()) * share,
+            "clip/high": int((up & (ours == 0)).sum()) * share,
+            "clip/low": int((down & (ours == 0)).sum()) * share,
+            "clip/knob_changed_tokens": int((~torch.isclose(ours, plain, rtol=1e-5, atol=1e-8)).sum()),
+            "ratio/max": _extreme(ratio, torch.amax),
+            "ratio/min": _extreme(ratio, torch.amin),
         }
 
 

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from harness.core import passes
 from harness.core.shapes import Prompts, Rows
 
 
@@ -32,14 +33,14 @@ def supports(model: Any) -> bool:
 
 @dataclass(frozen=True)
 class Layer:
-    """One block's weights; `qkv` and `gate_up` are concatenated so that one product serves each."""
+    """One block's weights, concatenated where one product or pass serves several.
 
-    input_norm: Tensor
+    A norm's weight w is folded into the product after it: (w x̂) Mᵀ = x̂ (M diag w)ᵀ, one pass over the tokens less.
+    """
+
     qkv: Tensor
-    q_norm: Tensor
-    k_norm: Tensor
+    qk_norm: Tensor  # [H + K, D], the two norms' weights by head
     out: Tensor
-    mlp_norm: Tensor
     gate_up: Tensor
     down: Tensor
 
@@ -47,14 +48,13 @@ class Layer:
 @dataclass(frozen=True)
 class Weights:
     layers: list[Layer]
-    embed: Tensor
-    norm: Tensor
+    embed: Any  # the embedding module itself: it gives no gradient to a padding token's row
     head: Tensor
     inverse_frequency: Tensor
     heads: int
     kv_heads: int
     head_dim: int
-    eps: float
+    eps: Tensor  # [1]
 
     @staticmethod
     def of(model: Any) -> "Weights":
@@ -63,144 +63,135 @@ class Weights:
             attention, mlp = block.self_attn, block.mlp
             layers.append(
                 Layer(
-                    input_norm=block.input_layernorm.weight,
-                    qkv=torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]),
-                    q_norm=attention.q_norm.weight,
-                    k_norm=attention.k_norm.weight,
+                    qkv=torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
+                    * block.input_layernorm.weight,
+                    qk_norm=torch.cat(
+                        [
+                            attention.q_norm.weight.expand(config.num_attention_heads, -1),
+                            attention.k_norm.weight.expand(config.num_key_value_heads, -1),
+                        ]
+                    ),
                     out=attention.o_proj.weight,
-                    mlp_norm=block.post_attention_layernorm.weight,
-                    gate_up=torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]),
+                    gate_up=torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
+                    * block.post_attention_layernorm.weight,
                     down=mlp.down_proj.weight,
                 )
             )
         return Weights(
             layers,
-            model.model.embed_tokens.weight,
-            model.model.norm.weight,
-            model.lm_head.weight,
+            model.model.embed_tokens,
+            model.lm_head.weight * model.model.norm.weight,
             model.model.rotary_emb.inv_freq,
             config.num_attention_heads,
             config.num_key_value_heads,
             config.head_dim,
-            config.rms_norm_eps,
+            torch.tensor([config.rms_norm_eps]),
         )
 
-    def rotary(self, positions: Int[Tensor, "N"]) -> tuple[Float[Tensor, "N 1 D"], Float[Tensor, "N 1 D"]]:
-        angles = positions[:, None, None].float() * self.inverse_frequency
-        angles = torch.cat([angles, angles], dim=-1)
+    def rotary(self, positions: Int[Tensor, "N"]) -> tuple[Float[Tensor, "half N"], Float[Tensor, "half N"]]:
+        angles = self.inverse_frequency[:, None] * positions.float()
         return angles.cos(), angles.sin()
 
-    def project(self, layer: Layer, x: Tensor, rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries [N,H,D], keys and values [N,K,D] of tokens x [N,d]; normalised and rotated."""
-        h = _RMSNorm.apply(x, layer.input_norm, self.eps) @ layer.qkv.T
-        h = h.view(len(x), -1, self.head_dim)
-        q, k, v = h.split([self.heads, self.kv_heads, self.kv_heads], dim=1)
-        q = _Rotate.apply(_RMSNorm.apply(q, layer.q_norm, self.eps), *rotary)
-        k = _Rotate.apply(_RMSNorm.apply(k, layer.k_norm, self.eps), *rotary)
-        return q, k, v
+    def project(self, layer: Layer, x: Float[Tensor, "d N"], rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
+        """Queries [N,H,D], keys and values [N,K,D] of tokens x; the first two normalised and rotated."""
+        y = passes.turn_heads(layer.qkv @ passes.unit(x, self.eps), layer.qk_norm, *rotary, self.eps)
+        by_token = y.T.contiguous().view(x.shape[1], -1, self.head_dim)
+        return by_token.split([self.heads, self.kv_heads, self.kv_heads], dim=1)
 
-    def mlp(self, layer: Layer, x: Float[Tensor, "N d"]) -> Float[Tensor, "N d"]:
-        gate, up = (_RMSNorm.apply(x, layer.mlp_norm, self.eps) @ layer.gate_up.T).chunk(2, dim=-1)
-        return (F.silu(gate) * up) @ layer.down.T
+    def mlp(self, layer: Layer, x: Float[Tensor, "d N"]) -> Float[Tensor, "d N"]:
+        return layer.down @ passes.swiglu(layer.gate_up @ passes.unit(x, self.eps))
 
-    def logits(self, x: Float[Tensor, "N d"]) -> Float[Tensor, "N V"]:
-        return _RMSNorm.apply(x, self.norm, self.eps) @ self.head.T
+    def logits(self, x: Float[Tensor, "d N"]) -> Float[Tensor, "N V"]:
+        return passes.unit(x, self.eps).T @ self.head.T
 
 
 def packed_logits(model: Any, rows: Rows) -> Float[Tensor, "n V"]:
     """Logits that predict each response token, n = Σ lengths, in row order.
 
     Token t of a response is predicted at the hidden state of token t-1, and token 0 at the prompt's last token.
-    Valid prompt tokens come first in the packed axis, then each response without its last token.
+    Valid prompt tokens come first in the packed axis, then each response without its last token. Hidden states are
+    [d, N], tokens last (`passes.py` says why).
     """
     w, pack = Weights.of(model), _pack(rows)
-    x, rotary = w.embed[pack.tokens], w.rotary(pack.positions)
+    x, rotary = w.embed(pack.tokens).T.contiguous(), w.rotary(pack.positions)
     for layer in w.layers:
         q, k, v = w.project(layer, x, rotary)
-        x = x + _attend(q, k, v, pack) @ layer.out.T
+        x = x + layer.out @ _attend(q, k, v, pack).T
         x = x + w.mlp(layer, x)
-    return w.logits(x[pack.predictor])
+    return passes.unit(x, w.eps).T.index_select(0, pack.predictor) @ w.head.T
 
 
 @dataclass(frozen=True)
 class _Pack:
-    """Where each token of the padded rows lies in the packed axis, and back."""
+    """Where each token of the padded rows lies in the packed axis, and back.
+
+    R = P + B attention rows: each prompt over itself, then each response over its prompt and itself. Queries are
+    padded to W, keys to L + T; a padded slot repeats token 0, which the mask hides or nothing reads.
+    """
 
     tokens: Tensor  # [N]
     positions: Tensor  # [N]
-    num_prompt_tokens: int
-    prompt_slots: Tensor  # [Np] flat index into [P, L]
-    row_slots: Tensor  # [Nr] flat index into [B, T]
+    queries: Tensor  # [R · W] packed index
+    keys: Tensor  # [R · (L + T)] packed index
+    mask: Tensor  # [R, 1, W, L + T] additive
+    back: Tensor  # [N] index into R · W
     predictor: Tensor  # [n] packed index whose hidden state predicts each response token
-    prompt_index: Tensor  # [B]
-    prompt_shape: tuple[int, int]
-    row_shape: tuple[int, int]
-    row_mask: Tensor  # [B, 1, T, L + T] what a response query may see
 
 
 def _pack(rows: Rows) -> _Pack:
-    prompts, device = rows.prompts, rows.tokens.device
+    prompts = rows.prompts
     (num_prompts, width), num_rows = prompts.ids.shape, len(rows.lengths)
     inputs = rows.lengths - 1  # response tokens that predict a later one
     span = max(1, int(inputs.max()))
-    at_prompt = torch.arange(width, device=device) < prompts.lengths[:, None]
-    at_row = torch.arange(span, device=device) < inputs[:, None]
-    prompt_slots, row_slots = at_prompt.flatten().nonzero()[:, 0], at_row.flatten().nonzero()[:, 0]
+    at_prompt = torch.arange(width) < prompts.lengths[:, None]
+    at_row = torch.arange(span) < inputs[:, None]
+    num_prompt_tokens, num_tokens = int(at_prompt.sum()), int(at_prompt.sum() + at_row.sum())
+    prompt_place = torch.zeros(num_prompts, width, dtype=torch.long)
+    prompt_place[at_prompt] = torch.arange(num_prompt_tokens)
+    row_place = torch.zeros(num_rows, span, dtype=torch.long)
+    row_place[at_row] = torch.arange(num_prompt_tokens, num_tokens)
+
+    steps = torch.arange(max(width, span))
     starts = prompts.lengths[rows.prompt_index]
-    positions = [prompt_slots % width, (starts[:, None] + torch.arange(span, device=device))[at_row]]
+    positions = torch.cat([steps[:width].expand_as(at_prompt)[at_prompt], (starts[:, None] + steps[:span])[at_row]])
     padded = rows.tokens[:, :span] if rows.tokens.shape[1] >= span else F.pad(rows.tokens, (0, 1))
-    tokens = [prompts.ids[at_prompt], padded[at_row]]
+    tokens = torch.cat([prompts.ids[at_prompt], padded[at_row]])
 
-    num_prompt_tokens = len(prompt_slots)
-    last_of_prompt = prompts.lengths.cumsum(0) - 1
-    before = torch.full((num_rows, span + 1), -1, dtype=torch.long, device=device)
-    before[:, 0] = last_of_prompt[rows.prompt_index]
-    before[:, 1:][at_row] = num_prompt_tokens + torch.arange(len(row_slots), device=device)
-    predictor = before[torch.arange(span + 1, device=device) < rows.lengths[:, None]]
+    before = torch.cat([(prompts.lengths.cumsum(0) - 1)[rows.prompt_index][:, None], row_place], dim=1)
+    predictor = before[torch.arange(span + 1) < rows.lengths[:, None]]
 
-    see_prompt = at_prompt[rows.prompt_index][:, None, :].expand(num_rows, span, width)
-    causal = torch.ones(span, span, dtype=torch.bool, device=device).tril().expand(num_rows, span, span)
-    row_mask = torch.cat([see_prompt, causal], dim=-1)[:, None]
-    row_mask = torch.zeros(row_mask.shape, device=device).masked_fill_(~row_mask, -torch.inf)
-    return _Pack(
-        torch.cat(tokens),
-        torch.cat(positions),
-        num_prompt_tokens,
-        prompt_slots,
-        row_slots,
-        predictor,
-        rows.prompt_index,
-        (num_prompts, width),
-        (num_rows, span),
-        row_mask,
-    )
+    longest = len(steps)
+    query_place = torch.zeros(num_prompts + num_rows, longest, dtype=torch.long)
+    query_place[:num_prompts, :width], query_place[num_prompts:, :span] = prompt_place, row_place
+    at_query = torch.zeros(num_prompts + num_rows, longest, dtype=torch.bool)
+    at_query[:num_prompts, :width], at_query[num_prompts:, :span] = at_prompt, at_row
+    key_place = torch.zeros(num_prompts + num_rows, width + span, dtype=torch.long)
+    key_place[:num_prompts, :width] = prompt_place
+    key_place[num_prompts:] = torch.cat([prompt_place[rows.prompt_index], row_place], dim=1)
+    causal = steps[:, None] >= steps
+    see = torch.zeros(num_prompts + num_rows, 1, longest, width + span, dtype=torch.bool)
+    see[:num_prompts, 0, :, :width] = causal[:, :width]
+    see[num_prompts:, 0, :, :width] = at_prompt[rows.prompt_index][:, None, :]
+    see[num_prompts:, 0, :, width:] = causal[:, :span]
+    mask = torch.zeros(see.shape).masked_fill_(~see, -torch.inf)
+    back = at_query.flatten().nonzero()[:, 0]
+    return _Pack(tokens, positions, query_place.flatten(), key_place.flatten(), mask, back, predictor)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, pack: _Pack) -> Float[Tensor, "N HD"]:
-    """Causal attention: prompts over themselves, responses over their prompt and themselves."""
-    n = pack.num_prompt_tokens
+    num_rows, _, width, span = pack.mask.shape
 
-    def prompts(x: Tensor) -> Tensor:  # [P, heads, L, D]
-        return _unpack(x[:n], pack.prompt_slots, pack.prompt_shape)
+    def rows(x: Tensor, index: Tensor, length: int) -> Tensor:  # [R, heads, length, D]
+        return x.index_select(0, index).view(num_rows, length, *x.shape[1:]).transpose(1, 2)
 
-    def rows(x: Tensor) -> Tensor:  # [B, heads, T, D]
-        return _unpack(x[n:], pack.row_slots, pack.row_shape)
-
-    kp, vp = prompts(k), prompts(v)
-    own = F.scaled_dot_product_attention(prompts(q), kp, vp, is_causal=True, enable_gqa=True)
-    k_all = torch.cat([kp[pack.prompt_index], rows(k)], dim=2)
-    v_all = torch.cat([vp[pack.prompt_index], rows(v)], dim=2)
-    theirs = F.scaled_dot_product_attention(rows(q), k_all, v_all, attn_mask=pack.row_mask, enable_gqa=True)
-    return torch.cat([_repack(own, pack.prompt_slots), _repack(theirs, pack.row_slots)])
-
-
-def _unpack(x: Float[Tensor, "n H D"], slots: Int[Tensor, "n"], shape: tuple[int, int]) -> Float[Tensor, "R H T D"]:
-    flat = x.new_zeros(shape[0] * shape[1], *x.shape[1:]).index_copy(0, slots, x)
-    return flat.view(*shape, *x.shape[1:]).transpose(1, 2)
-
-
-def _repack(x: Float[Tensor, "R H T D"], slots: Int[Tensor, "n"]) -> Float[Tensor, "n HD"]:
-    return x.transpose(1, 2).flatten(0, 1)[slots].flatten(1)
+    out = F.scaled_dot_product_attention(
+        rows(q, pack.queries, width),
+        rows(k, pack.keys, span),
+        rows(v, pack.keys, span),
+        attn_mask=pack.mask,
+        enable_gqa=q.shape[1] != k.shape[1],
+    )
+    return out.transpose(1, 2).reshape(num_rows * width, -1).index_select(0, pack.back)
 
 
 class Decoder:
@@ -213,14 +204,13 @@ class Decoder:
         self.lengths = prompts.lengths[index]
         self.filled = 0
         valid = torch.arange(self.width) < self.lengths[:, None]
-        self.mask = torch.zeros(len(index), self.width + max_new_tokens).masked_fill_(
-            F.pad(~valid, (0, max_new_tokens)), -torch.inf
-        )
+        hidden = F.pad(~valid, (0, max_new_tokens)).repeat_interleave(w.kv_heads, dim=0)
+        self.mask = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)  # [rows · K, columns]
         shape = (len(index), w.kv_heads, self.width + max_new_tokens, w.head_dim)
         self.keys = [torch.empty(shape) for _ in w.layers]
         self.values = [torch.empty(shape) for _ in w.layers]
 
-        x = w.embed[prompts.ids.flatten()]
+        x = w.embed(prompts.ids.flatten()).T.contiguous()
         rotary = w.rotary(torch.arange(self.width).repeat(num_prompts))
         for number, layer in enumerate(w.layers):
             q, k, v = (
@@ -230,78 +220,33 @@ class Decoder:
             self.keys[number][:, :, : self.width] = k[index]
             self.values[number][:, :, : self.width] = v[index]
             a = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-            x = x + a.transpose(1, 2).reshape(len(x), -1) @ layer.out.T
+            x = x + layer.out @ a.transpose(1, 2).reshape(num_prompts * self.width, -1).T
             x = x + w.mlp(layer, x)
         last = torch.arange(num_prompts) * self.width + prompts.lengths - 1
-        self.first_logits = w.logits(x[last])[index]  # [rows, V]
+        self.first_logits = w.logits(x[:, last])[index]  # [rows, V]
 
     def step(self, tokens: Int[Tensor, "R"]) -> Float[Tensor, "R V"]:
         """Appends one token to every row and predicts the next."""
-        w, column = self.weights, self.width + self.filled
+        w, column, num_rows = self.weights, self.width + self.filled, len(tokens)
         rotary = w.rotary(self.lengths + self.filled)
-        x, mask = w.embed[tokens], self.mask[:, None, None, : column + 1]
+        x, mask = w.embed(tokens).T.contiguous(), self.mask[:, None, : column + 1]
         for number, layer in enumerate(w.layers):
             q, k, v = w.project(layer, x, rotary)
             keys, values = self.keys[number], self.values[number]
             keys[:, :, column], values[:, :, column] = k, v
             # The query heads that share a key head stand in the place of query positions.
-            a = F.scaled_dot_product_attention(
-                q.view(len(x), w.kv_heads, -1, w.head_dim),
-                keys[:, :, : column + 1],
-                values[:, :, : column + 1],
-                mask,
-            )
-            x = x + a.reshape(len(x), -1) @ layer.out.T
+            q = q.reshape(num_rows * w.kv_heads, -1, w.head_dim)
+            seen = keys.flatten(0, 1)[:, : column + 1].transpose(1, 2)
+            share = torch.baddbmm(mask, q, seen, alpha=w.head_dim**-0.5).softmax(-1)
+            a = torch.bmm(share, values.flatten(0, 1)[:, : column + 1])
+            x = x + layer.out @ a.reshape(num_rows, -1).T
             x = x + w.mlp(layer, x)
         self.filled += 1
         return w.logits(x)
 
     def keep(self, rows: Int[Tensor, "r"]) -> None:
         """Drops all rows but these."""
-        self.lengths, self.mask = self.lengths[rows], self.mask[rows]
+        self.lengths = self.lengths[rows]
+        self.mask = self.mask.view(-1, self.weights.kv_heads, self.mask.shape[1])[rows].flatten(0, 1)
         self.keys = [cache[rows] for cache in self.keys]
         self.values = [cache[rows] for cache in self.values]
-
-
-class _RMSNorm(torch.autograd.Function):
-    """y = w · x / sqrt(mean(x²) + eps) over the last axis, with its backward in three fused passes.
-
-    With x̂ = x / rms: ∂x = (g w - x̂ · mean(g w x̂)) / rms and ∂w = Σ g x̂. Half the time of the composed form on CPU.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, eps: float) -> Tensor:
-        scale = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(x.shape[-1]).add_(eps).rsqrt_()
-        unit = x * scale
-        ctx.save_for_backward(unit, scale, w)
-        return unit * w
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        (g,) = grads
-        unit, scale, w = ctx.saved_tensors
-        product = g * unit
-        mean = (product @ w).unsqueeze(-1) / unit.shape[-1]
-        return (g * w).addcmul_(unit, mean, value=-1).mul_(scale), product.flatten(0, -2).sum(0), None
-
-
-class _Rotate(torch.autograd.Function):
-    """y = x cos + rotate_half(x) sin, where rotate_half([a, b]) = [-b, a]; its transpose rotates back."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        ctx.save_for_backward(cos, sin)
-        return _rotated(x, cos, sin)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        cos, sin = ctx.saved_tensors
-        return _rotated(grads[0], cos, -sin), None, None
-
-
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    half = x.shape[-1] // 2
-    y = x * cos
-    y[..., :half].addcmul_(x[..., half:], sin[..., :half], value=-1)
-    y[..., half:].addcmul_(x[..., :half], sin[..., half:])
-    return y

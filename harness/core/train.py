@@ -19,6 +19,7 @@ import torch
 from harness import store, tasks
 from harness.config import RunConfig
 from harness.core import checkpoint, engines, evaluate, metrics, seeds
+from harness.core.memory import keep_freed_memory
 from harness.core.policy import Policy
 from harness.core.record import Recorder
 from harness.core.shapes import Prompts
@@ -32,6 +33,7 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
     """
     config = run.config()
     identity, runtime = config.identity, config.runtime
+    keep_freed_memory()
     torch.set_num_threads(runtime.threads)
     torch.manual_seed(config.seed)
 
@@ -130,7 +132,7 @@ def update(
                 continue  # all of its samples are filtered out: there is no gradient to follow
             optimizer.zero_grad(set_to_none=True)
             for part in accumulate(
-                policy, batch, index, slots, sampling.temperature, parts, config.runtime.micro_batch_rows
+                policy, batch, index, slots, sampling.temperature, float(parts), config.runtime.micro_batch_rows
             ):
                 ratios.add(part)
             limit = settings.max_grad_norm or math.inf

@@ -83,6 +83,8 @@ def _std(rewards: Tensor, counted: Tensor) -> Tensor:
 
 
 def _has_spread(rewards: Tensor, counted: Tensor) -> Tensor:
+    if not rewards.numel():
+        return counted.any(-1, keepdim=True)
     high = rewards.masked_fill(~counted, -torch.inf).amax(-1, keepdim=True)
     low = rewards.masked_fill(~counted, torch.inf).amin(-1, keepdim=True)
     return high > low

@@ -1,7 +1,7 @@
 """Engines turn prompts into rollouts. An engine samples with explicit parameters and gives back token ids."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,7 @@ class SamplingParams:
     top_k: int = 0
 
 
+@runtime_checkable
 class Engine(Protocol):
     def sync(self, policy: Policy) -> None:
         """Takes over the policy's current weights."""

@@ -43,8 +43,8 @@ class HfEngine:
             token = _choose(probabilities, noise[rows, t], params) if noise is not None else logs.argmax(-1)
             tokens[rows, t] = token
             logp[rows, t] = logs.gather(-1, token[:, None])[:, 0]
-            entropy[rows, t] = -(probabilities * logs.nan_to_num(neginf=0.0)).sum(-1)
-            ended = torch.isin(token, ends) & alive
+            entropy[rows, t] = torch.linalg.vecdot(probabilities, logs).neg_()
+            ended = (token[:, None] == ends).any(-1) & alive
             lengths[rows[ended]], truncated[rows[ended]] = t + 1, False
             alive = alive & ~ended
             left = int(alive.sum())
@@ -75,7 +75,7 @@ class HfEngine:
 
 def _choose(probabilities: Float[Tensor, "R V"], noise: Float[Tensor, "R"], params: SamplingParams) -> Int[Tensor, "R"]:
     """The token at which the cumulative distribution passes the noise."""
-    cumulative = _truncate(probabilities, params).double().cumsum(-1)
+    cumulative = _truncate(probabilities, params).cumsum(-1, dtype=torch.float64)
     place = (noise * cumulative[:, -1])[:, None]
     return torch.searchsorted(cumulative, place, right=True)[:, 0].clamp(max=probabilities.shape[-1] - 1)
 

@@ -6,13 +6,14 @@ the whole resolved identity, never of a difference from defaults; a run id adds 
 values come from (`harness.sweep.expand` composes them).
 """
 
+import contextlib
 import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from harness import tricks
 from harness.tricks import SLOTS, nearest
@@ -32,7 +33,7 @@ class ConfigError(ValueError):
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=(), strict=True)
 
 
 class Model(_Frozen):
@@ -179,23 +180,49 @@ class RunConfig(_Frozen):
         return f"{self.cell_id}-s{self.seed}"
 
 
-_NAMES = {"model": {"path", "role"}, "data": {"path", "role"}}
+_NAMES = ("path", "role")  # by what name it was asked for, never part of what it is
+_TEXTS: dict[int, tuple[BaseModel, str]] = {}  # canonical JSON of sections that many cells share, by object
 
 
 def cell_id(identity: Identity) -> str:
     """16 hex digits of sha256 over canonical JSON of the identity, less the names by which it was asked for."""
-    plain = identity.model_dump(exclude=_NAMES)
-    for benchmark in plain["evaluate"]["benchmarks"].values():
-        benchmark.pop("path", None)
-        benchmark.pop("role", None)
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    texts = {name: _canonical(getattr(identity, name)) for name in Identity.model_fields}
+    text = ",".join(f'"{name}":{texts[name]}' for name in sorted(texts))
+    return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()[:16]
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _canonical(section: Any) -> str:
+    """Sorted keys, no spaces, no NaN. Kept per object: planning 10^5 cells meets the same sections again and again."""
+    known = _TEXTS.get(id(section))
+    if known and known[0] is section:
+        return known[1]
+    kind = type(section)
+    if kind is int:
+        return str(section)
+    plain = section.model_dump()
+    if kind in (Model, ArithmeticData, JsonlData):
+        plain = _without_names(plain)
+    elif kind is Evaluate:
+        plain["benchmarks"] = {name: _without_names(data) for name, data in plain["benchmarks"].items()}
+    text = _ENCODER.encode(plain)
+    if len(_TEXTS) > 1000:
+        _TEXTS.clear()
+    _TEXTS[id(section)] = (section, text)
+    return text
+
+
+def _without_names(plain: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in plain.items() if key not in _NAMES}
 
 
 def build(tree: Mapping[str, Any]) -> tuple[Identity, Runtime]:
     """The two parts from one plain tree with the keys a user writes (`train.lr`, `tricks.surrogate.high`).
 
-    Raises ConfigError with every fault and the nearest known key.
+    A section that is validated already (`ready`) is taken as it is. Raises ConfigError with every fault and the
+    nearest known key.
     """
     problems: list[tuple[str, str]] = []
     chosen = _complete_tricks(tree.get("tricks", {}), problems)
@@ -207,12 +234,39 @@ def build(tree: Mapping[str, Any]) -> tuple[Identity, Runtime]:
     return identity, runtime
 
 
+def ready(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree with every section and slot that is valid by itself validated; the others are left for `build`."""
+    models: dict[str, type[BaseModel]] = {"model": Model, "sampling": Sampling, "train": Train}
+    models |= {"evaluate": Evaluate, "runtime": Runtime}
+    out = dict(tree)
+    for name, model in models.items():
+        with contextlib.suppress(ValidationError, KeyError):
+            out[name] = model.model_validate(tree[name])
+    with contextlib.suppress(ValidationError, KeyError):
+        out["data"] = _DATA.validate_python(tree["data"])
+    chosen = tree.get("tricks")
+    if isinstance(chosen, dict):
+        out["tricks"] = dict(chosen)
+        for slot, choice in chosen.items():
+            problems: list[tuple[str, str]] = []
+            complete = _complete_tricks({slot: choice}, problems)
+            if not problems:
+                out["tricks"][slot] = Trick.model_validate(complete[slot])
+    return out
+
+
+_DATA: TypeAdapter[Any] = TypeAdapter(Data)
+
+
 def _complete_tricks(given: Any, problems: list[tuple[str, str]]) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         problems.append(("tricks", f"takes a mapping of slots ({', '.join(SLOTS)}), not {given!r}"))
         return {}
-    out = {}
+    out: dict[str, Any] = {}
     for slot, choice in given.items():
+        if isinstance(choice, Trick):  # complete already, shared by many cells
+            out[slot] = choice
+            continue
         knobs = {"name": choice} if isinstance(choice, str) else choice
         try:
             tricks.get(slot, "") if slot not in SLOTS else None
@@ -239,6 +293,9 @@ def _validate(model: type[BaseModel], value: Any, prefix: str, problems: list[tu
 def _explain(item: Any, prefix: str) -> tuple[str, str]:
     tags = {"arithmetic", "jsonl"}
     key = prefix + ".".join(str(part) for part in item["loc"] if str(part) not in tags)
+    if item["type"] == "extra_forbidden" and key in known_keys():
+        kind = next((str(part) for part in item["loc"] if str(part) in tags), "such a")
+        return key, f"does not apply to {kind} {key.split('.')[0]}; choose another `data` (data=gsm8k reads JSON lines)"
     if item["type"] == "extra_forbidden":
         return key, f"no such key{nearest(key, known_keys())}"
     if item["type"] == "missing":

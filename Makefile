@@ -1,0 +1,40 @@
+# make demo   install, run the main job at miniature scale, show its verdict and figures
+# make test   install, run every test but the slow ones
+# make check  lint, format, types
+# make bench  our step and sweep beside their peers (installs the peers)
+
+PYTHON ?= python3
+BIN := .venv/bin
+SPEC ?= grid_specs/clip_higher.yaml
+export OMP_NUM_THREADS := 1
+export MLFLOW_DISABLE_TELEMETRY := true
+
+.PHONY: demo test check slow bench clean
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: .venv/installed
+	$(BIN)/python -m harness sweep $(SPEC)
+
+test: .venv/installed
+	$(BIN)/python -m pytest -n 2 -m 'not slow'
+
+slow: .venv/installed
+	$(BIN)/python -m pytest -m slow
+
+check: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m bench.step
+	$(BIN)/python -m bench.sweep
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,112 @@
+"""Arguments and dispatch of `python -m harness`. Errors for people go to stderr without a traceback, exit status 2.
+
+Exit status: 0 all done, 1 some runs failed, 2 bad input, 130 interrupted. Leaves out: the work (`commands.py`).
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+_EPILOG = """\
+values: YAML 1.2, several as [a,b]. A sweep's name may stand for its spec.
+  python -m harness plan  grid_specs/clip_higher.yaml
+  python -m harness sweep grid_specs/clip_higher.yaml seeds=5 model=[small_base,small_aligned] train.steps=20
+exit status: 0 all done, 1 some runs failed, 2 bad input, 130 interrupted"""
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="python -m harness",
+        description="Tells which reinforcement-learning trick is a trick and which is a trap.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    root = os.environ.get("HARNESS_ROOT", ".")
+    top.add_argument("--root", type=Path, default=Path(root), metavar="DIR", help="where runs/ and sweeps/ live (.)")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, help: str | None) -> argparse.ArgumentParser:
+        given = {"help": help} if help else {}
+        sub = commands.add_parser(name, description=help, **given)  # type: ignore[arg-type]
+        sub.add_argument("--root", type=Path, default=argparse.SUPPRESS, metavar="DIR", help=argparse.SUPPRESS)
+        return sub
+
+    for name, text in (
+        ("plan", "show what a spec asks for, what is done and what is missing; changes nothing"),
+        ("sweep", "train all that is missing, then print the verdict and draw the figures"),
+    ):
+        sub = command(name, text)
+        sub.add_argument("spec", help="a grid spec, or the name of a sweep")
+        sub.add_argument(
+            "overrides", nargs="*", metavar="key=value", help="seeds=5, scale=paper, an axis, a config key"
+        )
+        sub.add_argument("--name", default="", help="the sweep's name (the spec file's stem)")
+        sub.add_argument("--retry", action="store_true", help="also train failed runs again")
+        sub.add_argument("--workers", type=int, metavar="N", help="worker processes (one per core)")
+        if name == "sweep":
+            sub.add_argument("--dry-run", action="store_true", help="the same as plan")
+            sub.add_argument("--no-mirror", action="store_true", help="do not copy to MLflow")
+    sub = command("run", "train one run from its folder, resuming where it stopped")
+    sub.add_argument("folder", type=Path, help="runs/<id>")
+    sub = command("status", "where sweeps stand")
+    sub.add_argument("sweep", nargs="*", help="specs or sweep names (all sweeps)")
+    sub.add_argument("--failed", action="store_true", help="only failed runs, with their last error line")
+    sub = command("tricks", "every trick: slot, formula, knobs, source, recipes that use it")
+    sub.add_argument("name", nargs="?", help="one trick or slot, in full")
+    sub = command("verdict", "what the evidence says of a sweep's claims")
+    sub.add_argument("sweep")
+    sub = command("figures", "draw a sweep's figures and the tables behind them")
+    sub.add_argument("sweep")
+    sub = command("report", "write a sweep's report")
+    sub.add_argument("sweep")
+    sub.add_argument("--md", action="store_true", help="Markdown (the only form so far)")
+    sub = command("mirror", "copy a sweep's records to MLflow")
+    sub.add_argument("sweep")
+    sub.add_argument("--follow", action="store_true", help="go on until stopped")
+    sub.add_argument("--until-eof", action="store_true", help=argparse.SUPPRESS)
+    command("schema", "print the JSON Schema of grid specs, for editors")
+    sub = command("lab", "the miniature laboratory")
+    actions = sub.add_subparsers(dest="action", required=True, metavar="ACTION")
+    build = actions.add_parser("build", help="make the miniature models from scratch")
+    build.add_argument("--only", nargs="*", metavar="ROLE", help="only these models")
+    build.add_argument("--to", type=Path, metavar="DIR", help="where to (harness/lab/weights)")
+    sub = command("work", None)  # what the pool starts; not for people
+    sub.add_argument("sweep")
+    sub.add_argument("--parent", type=int)
+    return top
+
+
+def main(arguments: list[str]) -> int:
+    """Runs one command; its exit status."""
+    top = parser()
+    options, rest = top.parse_known_args(arguments)
+    if "overrides" in options and not any(word.startswith("-") for word in rest):
+        options.overrides += rest  # argparse takes no second group of words after an option
+    elif rest:
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    from harness.sweep import commands
+    from harness.sweep.yaml12 import SpecError
+
+    try:
+        return int(getattr(commands, options.command)(options))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # `| head` has seen enough
+        return 0
+    except SpecError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except (
+        ValueError,
+        FileNotFoundError,
+        NotADirectoryError,
+        PermissionError,
+        RuntimeError,
+        ChildProcessError,
+    ) as error:
+        if os.environ.get("HARNESS_TRACEBACK"):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 2

@@ -1,0 +1,94 @@
+"""Cells, runs and designs: what a spec expands to. Leaves out: how a cell's configuration is made (`expand.py`)."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.config import Identity, RunConfig, Runtime
+from harness.sweep.axes import Axis, Level
+from harness.sweep.spec import Spec
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid, all seeds. `labels` has no entry for an axis that is absent here."""
+
+    id: str
+    labels: dict[str, str]
+    identity: Identity
+    runtime: Runtime
+
+
+@dataclass(frozen=True)
+class Run:
+    """A cell under one seed: one job, one folder."""
+
+    cell: Cell
+    seed: int
+
+    @property
+    def id(self) -> str:
+        return f"{self.cell.id}-s{self.seed}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.cell.labels
+
+    @property
+    def config(self) -> RunConfig:
+        return RunConfig(identity=self.cell.identity, runtime=self.cell.runtime, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """All cells of a spec in file order, and what became of the rest of the product."""
+
+    spec: Spec
+    cells: tuple[Cell, ...]
+    excluded: int
+    merged: int
+    missing_data: tuple[str, ...]  # files that a run would read and that do not exist
+
+    @property
+    def num_runs(self) -> int:
+        return len(self.cells) * len(self.spec.seeds)
+
+    def runs(self) -> Iterator[Run]:
+        """Seeds outermost, so that an interrupted sweep has whole replicates of every arm."""
+        for seed in self.spec.seeds:
+            for cell in self.cells:
+                yield Run(cell, seed)
+
+    def axis_labels(self) -> dict[str, list[str]]:
+        """axis -> its labels in order, with those that only `include` brings at the end."""
+        out = {axis.name: [level.label for level in axis.levels] for axis in self.spec.axes}
+        for inclusion in self.spec.include:
+            for name, level in inclusion.levels.items():
+                if level.label not in out[name]:
+                    out[name].append(level.label)
+        return out
+
+
+def assignments(spec: Spec) -> Iterator[tuple[Level, ...]]:
+    """One level per axis for every cell of the design, the first axis slowest."""
+    if spec.design == "full" or not spec.axes:
+        yield from itertools.product(*(axis.levels for axis in spec.axes)) if spec.axes else ()
+        return
+    baseline = tuple(_baseline_level(spec, axis) for axis in spec.axes)
+    stack = tuple(axis.levels[-1] for axis in spec.axes)
+    if "baseline" in spec.starts:
+        yield baseline
+        for index, axis in enumerate(spec.axes):
+            for level in axis.levels:
+                if level is not baseline[index]:
+                    yield (*baseline[:index], level, *baseline[index + 1 :])
+    if "full" in spec.starts:
+        yield stack
+        for index in range(len(spec.axes)):
+            if stack[index] is not baseline[index]:
+                yield (*stack[:index], baseline[index], *stack[index + 1 :])
+
+
+def _baseline_level(spec: Spec, axis: Axis) -> Level:
+    label = spec.baseline.get(axis.name)
+    return next((level for level in axis.levels if level.label == label), axis.levels[0])

@@ -1,0 +1,225 @@
+"""What is missing: the runs that a spec asks for, beside what the store holds. Plan first, then commit.
+
+`commit` writes sweeps/<name>/manifest.json and the folders of the runs that are going to be trained; nothing
+before it touches the disk. Leaves out: training (`launch.py`), the live table (`status.py`).
+"""
+
+import hashlib
+import json
+import os
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import store
+from harness.sweep import spec as specs
+from harness.sweep.expand import expand
+from harness.sweep.grid import Cell, Expansion, Run
+from harness.sweep.keys import CLAIMS, REPOSITORY
+from harness.sweep.yaml12 import Problem, SpecError
+from harness.tricks import nearest
+
+FINISHED: tuple[store.State, ...] = ("done", "diverged")  # a diverged run is a result
+SAMPLED_RUNS = 50  # finished runs whose timing is read for the estimate
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep as it is asked for, and the state of each of its runs. `root` holds runs/ and sweeps/."""
+
+    name: str
+    root: Path
+    expansion: Expansion
+    states: dict[str, store.State]
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "sweeps" / self.name
+
+    def todo(self, retry: bool = False) -> list[Run]:
+        """What a sweep would train: all but finished runs, and failed ones only with `retry`."""
+        skip: tuple[store.State, ...] = FINISHED if retry else (*FINISHED, "failed")
+        return [run for run in self.expansion.runs() if self.states[run.id] not in skip]
+
+
+def make(argument: str, overrides: tuple[str, ...], root: Path, name: str = "") -> Plan:
+    """The plan of a spec's path or a sweep's name. Raises SpecError with every fault."""
+    path, stored = find_spec(argument, root)
+    return of(specs.read(path, tuple(dict.fromkeys(stored + overrides))), root, name)
+
+
+def of(spec: specs.Spec, root: Path, name: str = "") -> Plan:
+    expansion = expand(spec)
+    return Plan(name or sweep_name(spec), root, expansion, scan(root, (run.id for run in expansion.runs())))
+
+
+def find_spec(argument: str, root: Path) -> tuple[Path, tuple[str, ...]]:
+    """(spec file, overrides) of a path, of a sweep's name, or of a name in grid_specs/."""
+    if Path(argument).is_file():
+        return Path(argument), ()
+    manifest = store.read_json(root / "sweeps" / argument / "manifest.json")
+    if manifest:
+        if not Path(manifest["spec"]).is_file():
+            raise SpecError(None, [Problem(f"sweep '{argument}' was made from {manifest['spec']}, which is not here")])
+        return Path(manifest["spec"]), tuple(manifest["overrides"])
+    folders = [Path("grid_specs"), REPOSITORY / "grid_specs"]
+    for folder in folders:
+        if (file := folder / f"{argument}.yaml").is_file():
+            return file, ()
+    files = {file.stem for folder in folders for file in folder.glob("*.yaml") if file.name != CLAIMS.name}
+    have = sorted(files | set(sweep_names(root)))
+    close = nearest(Path(argument).stem, have)
+    raise SpecError(None, [Problem(f"{argument}: no such spec file or sweep{close} (there are: {', '.join(have)})")])
+
+
+def sweep_names(root: Path) -> list[str]:
+    return sorted(path.parent.name for path in (root / "sweeps").glob("*/manifest.json"))
+
+
+def sweep_name(spec: specs.Spec) -> str:
+    """The spec file's stem, the scale unless it is mini, and six hex digits when overrides change the runs."""
+    words = sorted(w for w in spec.overrides if not w.startswith(("scale=", "runtime.", "launcher=")))
+    parts = [Path(spec.path).stem] + ([spec.scale] if spec.scale != "mini" else [])
+    if words:
+        parts.append(hashlib.sha256("\n".join(words).encode()).hexdigest()[:6])
+    return "-".join(parts)
+
+
+def scan(root: Path, ids: Iterable[str]) -> dict[str, store.State]:
+    """run id -> state. Only folders that exist are opened."""
+    try:
+        present = set(os.listdir(root / "runs"))
+    except OSError:
+        present = set()
+    return {id: store.Run(root / "runs" / id).state() if id in present else "new" for id in ids}
+
+
+def commit(plan: Plan, retry: bool = False) -> list[Run]:
+    """Writes the manifest and the folders of all runs to train, which it returns.
+
+    Raises SpecError where data files are missing, the name belongs to another spec, or the folder cannot be written.
+    """
+    if plan.expansion.missing_data:
+        raise SpecError(
+            None,
+            [
+                Problem(f"data.path: no file '{path}'; give a JSON-lines file with data.path=FILE, or put it there")
+                for path in plan.expansion.missing_data
+            ],
+        )
+    _refuse_foreign_name(plan)
+    todo = plan.todo(retry)
+    try:
+        plan.folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(manifest(plan), ensure_ascii=False, allow_nan=False)  # keeps the axes in the spec's order
+        store.write_atomic(plan.folder / "manifest.json", text)
+        for run in todo:
+            folder = store.create_run(plan.root, run.config)
+            if plan.states[run.id] == "failed":
+                folder.write_status("new", retried=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise SpecError(
+            None,
+            [Problem(f"{error.filename or plan.root}: cannot be written ({reason}); give a folder with --root DIR")],
+        ) from None
+    return todo
+
+
+def _refuse_foreign_name(plan: Plan) -> None:
+    owner = store.read_json(plan.folder / "manifest.json").get("spec", "")
+    mine = plan.expansion.spec.path
+    if owner and Path(owner).is_file() and Path(owner).resolve() != Path(mine).resolve():
+        raise SpecError(
+            None, [Problem(f"sweep '{plan.name}' belongs to {owner}; give this one a name with --name NAME")]
+        )
+
+
+def manifest(plan: Plan) -> dict[str, Any]:
+    """What analysis and the mirror need: the labels of every run, whatever their state."""
+    spec, expansion = plan.expansion.spec, plan.expansion
+    return {
+        "name": plan.name,
+        "question": spec.question,
+        "source": spec.source,
+        "spec": spec.path,
+        "overrides": list(spec.overrides),
+        "scale": spec.scale,
+        "axes": expansion.axis_labels(),
+        "keys": {axis.name: axis.key for axis in spec.axes},
+        "baseline": spec.baseline,
+        "seeds": list(spec.seeds),
+        "claims": list(spec.claims),
+        "figures": list(spec.figures),
+        "endpoint": {
+            "metric": spec.endpoint.metric,
+            "last": spec.endpoint.last,
+            "goal": spec.endpoint.goal,
+            "margin": spec.endpoint.margin,
+        },
+        "control": spec.control,
+        "runs": [
+            {"run": run.id, "cell": run.cell.id, "seed": run.seed, "labels": run.labels} for run in expansion.runs()
+        ],
+    }
+
+
+def workers(plan: Plan, asked: int | None = None) -> int:
+    """How many workers a sweep starts: as asked, else runtime.workers, else one per core; never more than runs."""
+    number = asked or max((cell.runtime.workers for cell in plan.expansion.cells), default=0)
+    return max(1, min(number or len(os.sched_getaffinity(0)), len(plan.todo(retry=True)) or 1))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """CPU hours of what is to do, and wall hours at `workers`; `measured` is the share of cells timed by like runs."""
+
+    cpu_hours: float
+    wall_hours: float
+    workers: int
+    measured: float
+
+
+def estimate(plan: Plan, num_workers: int, retry: bool = False) -> Estimate:
+    """From finished runs of the same cell, else of the same kind, else runtime.minutes_per_run."""
+    finished = [run for run in plan.expansion.runs() if plan.states[run.id] == "done"]
+    by_cell: dict[str, list[float]] = defaultdict(list)
+    by_kind: dict[Any, list[float]] = defaultdict(list)
+    stride = max(1, len(finished) // SAMPLED_RUNS)
+    for run in finished[::stride]:
+        if seconds := seconds_of(store.Run(plan.root / "runs" / run.id)):
+            by_cell[run.cell.id].append(seconds)
+            by_kind[_kind(run.cell)].append(seconds)
+    todo = plan.todo(retry)
+    total, measured = 0.0, 0
+    for run in todo:
+        times = by_cell.get(run.cell.id) or by_kind.get(_kind(run.cell))
+        measured += bool(times)
+        total += statistics.mean(times) if times else 60 * run.cell.runtime.minutes_per_run
+    return Estimate(total / 3600, total / 3600 / num_workers, num_workers, measured / len(todo) if todo else 1.0)
+
+
+def _kind(cell: Cell) -> tuple[Any, ...]:
+    """What the time of a run hangs on most."""
+    train, sampling = cell.identity.train, cell.identity.sampling
+    return (
+        cell.identity.model.content,
+        train.steps,
+        train.updates_per_rollout,
+        sampling.prompts_per_step * sampling.group_size,
+        sampling.max_new_tokens,
+    )
+
+
+def seconds_of(run: store.Run) -> float:
+    """Seconds that a run's steps took, over all attempts."""
+    return sum(sum(line.get("seconds", {}).values()) for line in run.read("timing"))
+
+
+def counts(plan: Plan) -> Counter[str]:
+    """Runs by state, `stale` and `stopped` as `interrupted`."""
+    named = {"stale": "interrupted", "stopped": "interrupted"}
+    return Counter(named.get(state, state) for state in plan.states.values())

@@ -1,0 +1,85 @@
+"""A plan on the terminal: counts, the cells with what is done, the estimate. Leaves out: changing anything."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.sweep import plan as plans
+from harness.sweep.plan import Plan
+
+MAX_CELLS = 30
+
+
+def show(plan: Plan, console: Console, num_workers: int, retry: bool = False) -> None:
+    """Prints the plan. Arms (axes that the baseline names) stand last, other axes before them."""
+    spec, expansion = plan.expansion.spec, plan.expansion
+    console.print(Text(spec.question, style="bold"), soft_wrap=True)
+    if spec.source:
+        console.print(Text(spec.source, style="dim"), soft_wrap=True)
+    console.print(_cells(plan))
+    if len(expansion.cells) > MAX_CELLS:
+        console.print(Text(f"… and {len(expansion.cells) - MAX_CELLS} more cells", style="dim"))
+    for name, labels in expansion.axis_labels().items():
+        if len(expansion.cells) > MAX_CELLS:
+            console.print(Text(f"  {name}: {_abbreviated(labels)}", style="dim"))
+    beside = [f"{expansion.excluded} excluded"] * bool(expansion.excluded)
+    beside += [f"{expansion.merged} merged as identical"] * bool(expansion.merged)
+    note = f" ({', '.join(beside)})" if beside else ""
+    cells, seeds = _count(len(expansion.cells), "cell"), _count(len(spec.seeds), "seed")
+    _line(console, f"{cells}{note} x {seeds} = {_count(expansion.num_runs, 'run')}")
+    counts = plans.counts(plan)
+    todo = plan.todo(retry)
+    states = [f"{counts[s]} {s}" for s in ("done", "diverged", "running", "interrupted", "failed") if counts[s]]
+    _line(console, ", ".join([*states, f"{len(todo)} to do"]))
+    if counts["failed"] and not retry:
+        _line(console, "failed runs stay as they are; --retry trains them again")
+    if todo:
+        guess = plans.estimate(plan, num_workers, retry)
+        source = f"{guess.measured:.0%} of it measured" if guess.measured else "from runtime.minutes_per_run"
+        people = _count(guess.workers, "worker")
+        _line(console, f"about {_hours(guess.cpu_hours)} of CPU, {_hours(guess.wall_hours)} with {people} ({source})")
+    named = {cell.identity.model.path for cell in expansion.cells if cell.identity.model.content.startswith("hub:")}
+    if named:
+        names = ", ".join(f"'{name}'" for name in sorted(named))
+        _line(console, f"model.path: {names} is no folder here and taken as a name on the model hub")
+    if expansion.missing_data:
+        text = f"warning: these data files are not there, so `sweep` is refused: {', '.join(expansion.missing_data)}"
+        console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    _line(console, f"sweep '{plan.name}' in {plan.folder}")
+
+
+def _cells(plan: Plan) -> Table:
+    axes = list(plan.expansion.axis_labels())
+    arms = [axis for axis in axes if axis in plan.expansion.spec.baseline]
+    order = [axis for axis in axes if axis not in arms] + arms
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for axis in order:
+        table.add_column(axis)
+    table.add_column("cell", style="dim")
+    table.add_column("done", justify="right")
+    table.add_column("")
+    for cell in plan.expansion.cells[:MAX_CELLS]:
+        states = [plan.states[f"{cell.id}-s{seed}"] for seed in plan.expansion.spec.seeds]
+        done = sum(state in plans.FINISHED for state in states)
+        other = sorted({state for state in states if state not in (*plans.FINISHED, "new")})
+        labels = [cell.labels.get(axis, "·") for axis in order]
+        table.add_row(*labels, cell.id, f"{done}/{len(states)}", ", ".join(other))
+    return table
+
+
+def _abbreviated(labels: list[str]) -> str:
+    return ", ".join(labels) if len(labels) <= 8 else f"{', '.join(labels[:4])}, … {labels[-1]} ({len(labels)})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _hours(hours: float) -> str:
+    if hours < 1 / 30:
+        return f"{hours * 3600:.0f} s"
+    return f"{hours * 60:.0f} min" if hours < 2 else f"{hours:.1f} h"
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,279 @@
+"""A grid spec: one question, what varies, and what each level sets. Grid YAML -> Spec.
+
+    question, source     what the sweep asks, and where the question comes from
+    base, set            where every cell starts; what is set after the axes (`set` items may carry a `when`)
+    axes                 name -> values of one key, or named levels that set several keys; each may carry a `when`
+    exclude, include     cells to leave out (a partial match or an expression); whole cells to add
+    design, seeds        full | oat; replicates, the same seeds in every cell
+    baseline, endpoint   what arms are compared with, and on which metric
+    claims, figures      what the verdict and the figures are about
+
+Every fault is found in one pass and shown with its line and a caret. Leaves out: the cells (`expand.py`).
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.sweep import axes as reading
+from harness.sweep import keys, selection, yaml12
+from harness.sweep.axes import Axis, Choice, Reader, Setting
+from harness.sweep.selection import Exclusion, Inclusion, Rule
+from harness.tricks import nearest
+
+WORDS = {
+    "question": "one sentence that the sweep answers (required)",
+    "source": "where the question comes from, for readers",
+    "base": "group choices and dotted keys that every cell starts from",
+    "set": "dotted keys set after the axes: a mapping, or a list of mappings that may carry `when`",
+    "axes": "what varies: axis -> list of values, {key, values, when}, or named levels",
+    "exclude": "cells to leave out: partial matches or expressions",
+    "include": "whole cells to add",
+    "design": "full (default), oat, or {kind: oat, from: [baseline, full]}",
+    "seeds": "replicates, the same in every cell: a number, or {n: 3, start: 100}",
+    "baseline": "axis -> level that arms are compared with",
+    "claims": "ids of claims that the verdict is about",
+    "figures": "names of figures to draw",
+    "endpoint": "{metric, last, goal, margin} of the verdict",
+    "control": "true for an A/A control, whose arms must not differ",
+    "resources": "{minutes, gpus} of one run, for the plan's estimate",
+}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What a verdict compares: the mean of the last `last` values of `metric`; `margin` is practical equality."""
+
+    metric: str = "eval/accuracy"
+    last: int = 2
+    goal: Literal["max", "min"] = "max"
+    margin: float = 0.01
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A whole spec, checked as far as it can be without building a cell."""
+
+    document: yaml12.Document
+    question: str
+    source: str
+    choices: dict[str, str]  # group -> choice, for every group
+    base: tuple[Setting, ...]
+    rules: tuple[Rule, ...]
+    axes: tuple[Axis, ...]
+    exclude: tuple[Exclusion, ...]
+    include: tuple[Inclusion, ...]
+    design: Literal["full", "oat"]
+    starts: tuple[str, ...]  # of an oat design: from the baseline, from the full stack, or both
+    seeds: tuple[int, ...]
+    baseline: dict[str, str]
+    claims: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+    endpoint: Endpoint = field(default_factory=Endpoint)
+    control: bool = False
+    overrides: tuple[str, ...] = ()  # as typed
+    last: tuple[Setting, ...] = ()  # the command line's keys, set after everything
+
+    @property
+    def path(self) -> str:
+        return self.document.name
+
+    @property
+    def scale(self) -> str:
+        return self.choices["scale"]
+
+
+def read(path: Path, overrides: tuple[str, ...] = ()) -> Spec:
+    """Raises SpecError with every fault of the file and of the `key=value` overrides."""
+    return build(yaml12.load(path), overrides)
+
+
+def build(document: yaml12.Document, overrides: tuple[str, ...] = ()) -> Spec:
+    """Raises SpecError with every fault found."""
+    from harness.sweep import overrides as command_line
+
+    reader = Reader(document)
+    if not isinstance(document.value, dict):
+        reader.add("a spec is a mapping with `question`, `axes` and `seeds`; see grid_specs/ for examples")
+        raise yaml12.SpecError(document, reader.problems)
+    for key in document.value:
+        if key not in WORDS:
+            reader.add(f"unknown key '{key}'{nearest(key, WORDS)} (keys: {', '.join(WORDS)})", key)
+    words = command_line.split(overrides, reader)
+    base_choices, base = _base(reader)
+    choices = keys.default_choices() | {c.group: c.choice for c in base_choices}
+    if "scale" in words:
+        choices["scale"] = str(words["scale"])
+    axes = reading.read_axes(reader)
+    scales = reading.scales_meant(choices["scale"], axes)
+    reading.check_choices(reader, base_choices, axes, scales)
+    design, starts = read_design(reader, reader.get("design", "full"), "design")
+    spec = Spec(
+        document=document,
+        question=_text(reader, "question", required=True),
+        source=_text(reader, "source"),
+        choices=choices,
+        base=base + _resources(reader),
+        rules=selection.read_rules(reader, axes),
+        axes=axes,
+        exclude=selection.read_exclude(reader, axes),
+        include=selection.read_include(reader, axes, scales),
+        design=design,
+        starts=starts,
+        seeds=read_seeds(reader, reader.get("seeds", 1), "seeds"),
+        baseline=_baseline(reader, axes),
+        claims=_claims(reader),
+        figures=_figures(reader, axes),
+        endpoint=_endpoint(reader),
+        control=_flag(reader, "control"),
+        overrides=overrides,
+    )
+    spec = command_line.apply(spec, words, reader, scales)
+    if reader.problems:
+        raise yaml12.SpecError(document, reader.problems)
+    return spec
+
+
+def read_seeds(reader: Reader, value: Any, *place: str) -> tuple[int, ...]:
+    """`3` -> (0, 1, 2); `{n: 3, start: 100}` -> (100, 101, 102)."""
+    given: dict[str, Any] = {"n": value} if not isinstance(value, dict) else value
+    n: Any = given.get("n")
+    start: Any = given.get("start", 0)
+    whole = all(isinstance(v, int) and not isinstance(v, bool) for v in (n, start))
+    if set(given) - {"n", "start"} or not whole or n < 1 or start < 0:
+        reader.add(
+            f"seeds takes a number of replicates, 1 or more (seeds: 3), or {{n: 3, start: 100}}, not {value!r}", *place
+        )
+        return (0,)
+    return tuple(range(start, start + n))
+
+
+def read_design(reader: Reader, value: Any, *place: str) -> tuple[Literal["full", "oat"], tuple[str, ...]]:
+    given = value if isinstance(value, dict) else {"kind": value}
+    kind, starts = given.get("kind"), given.get("from", ["baseline"])
+    if kind not in ("full", "oat") or set(given) - {"kind", "from"}:
+        reader.add(f"design takes full, oat, or {{kind: oat, from: [baseline, full]}}, not {value!r}", *place)
+        return "full", ()
+    if not isinstance(starts, list) or not starts or set(map(str, starts)) - {"baseline", "full"}:
+        reader.add(f"design's `from` takes [baseline], [full] or [baseline, full], not {starts!r}", *place)
+        return "full", ()
+    return ("oat", tuple(starts)) if kind == "oat" else ("full", ())
+
+
+def _base(reader: Reader) -> tuple[list[Choice], tuple[Setting, ...]]:
+    given = reader.get("base", {})
+    if not isinstance(given, dict):
+        reader.add("base takes a mapping of group choices and dotted keys", "base")
+        return [], ()
+    choices = [
+        Choice(key, value, reader.document.value_mark("base", key))
+        for key, value in given.items()
+        if key in keys.groups()
+    ]
+    rest = {key: value for key, value in given.items() if key not in keys.groups()}
+    return choices, reading.read_settings(reader, rest, "base")
+
+
+def _resources(reader: Reader) -> tuple[Setting, ...]:
+    given = reader.get("resources", {})
+    if not isinstance(given, dict) or set(given) - {"minutes", "gpus"}:
+        reader.add("resources takes {minutes: 25, gpus: 1} of one run", "resources")
+        return ()
+    for key, value in given.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+            reader.add(f"resources.{key} takes a number, not {value!r}", "resources", key, value=True)
+            return ()
+    mark = reader.document.mark("resources", "minutes")
+    return (Setting("runtime.minutes_per_run", float(given["minutes"]), mark),) if given.get("minutes") else ()
+
+
+def _baseline(reader: Reader, axes: tuple[Axis, ...]) -> dict[str, str]:
+    given = reader.get("baseline", {})
+    if not isinstance(given, dict):
+        reader.add("baseline takes a mapping of axis to level, such as {eps_high: 0.20}", "baseline")
+        return {}
+    by_name = {axis.name: axis for axis in axes}
+    out: dict[str, str] = {}
+    for name, value in given.items():
+        if name not in by_name:
+            reader.add(
+                f"baseline: no axis '{name}'{nearest(name, by_name)} (axes: {', '.join(by_name)})", "baseline", name
+            )
+        elif level := by_name[name].level(value):
+            out[name] = level.label
+        else:
+            reader.add(f"baseline: {by_name[name].no_level(value)}", "baseline", name, value=True)
+    return out
+
+
+def _endpoint(reader: Reader) -> Endpoint:
+    given = reader.get("endpoint", {})
+    if not isinstance(given, dict):
+        reader.add("endpoint takes {metric: eval/accuracy, last: 2, goal: max, margin: 0.01}", "endpoint")
+        return Endpoint()
+    values: dict[str, Any] = {"metric": "eval/accuracy", "last": 2, "goal": "max", "margin": 0.01} | given
+    fits = {
+        "metric": isinstance(values["metric"], str) and bool(values["metric"]),
+        "last": isinstance(values["last"], int) and not isinstance(values["last"], bool) and values["last"] > 0,
+        "goal": values["goal"] in ("max", "min"),
+        "margin": isinstance(values["margin"], int | float)
+        and not isinstance(values["margin"], bool)
+        and values["margin"] >= 0,
+    }
+    takes = {
+        "metric": "a metric's name",
+        "last": "a whole number of evaluations, 1 or more",
+        "goal": "max or min",
+        "margin": "a number, 0 or more",
+    }
+    for key, value in given.items():
+        if key not in fits:
+            reader.add(f"endpoint: unknown key '{key}'{nearest(key, fits)}", "endpoint", key)
+        elif not fits[key]:
+            reader.add(f"endpoint.{key} takes {takes[key]}, not {value!r}", "endpoint", key, value=True)
+    if set(values) - set(fits) or not all(fits.values()):
+        return Endpoint()
+    return Endpoint(values["metric"], values["last"], values["goal"], float(values["margin"]))
+
+
+def _text(reader: Reader, key: str, required: bool = False) -> str:
+    value = reader.get(key, "")
+    if not isinstance(value, str) or (required and not value.strip()):
+        reader.add(f"{key} is missing: {WORDS[key]}" if value == "" else f"{key} takes a sentence, not {value!r}", key)
+        return ""
+    return " ".join(value.split())
+
+
+def _names(reader: Reader, key: str) -> tuple[str, ...]:
+    value = reader.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        reader.add(f"{key} takes a list of names, such as [T4, T6], not {value!r}", key)
+        return ()
+    return tuple(value)
+
+
+def _claims(reader: Reader) -> tuple[str, ...]:
+    named = _names(reader, "claims")
+    for index, name in enumerate(named):
+        if name not in keys.claims():
+            there = f"there are: {', '.join(keys.claims())}; a new one is an entry of grid_specs/claims.yaml"
+            reader.add(f"no claim '{name}'{nearest(name, keys.claims())} ({there})", "claims", index)
+    return named
+
+
+def _figures(reader: Reader, axes: tuple[Axis, ...]) -> tuple[str, ...]:
+    named, names = _names(reader, "figures"), [axis.name for axis in axes]
+    for index, name in enumerate(named):
+        metric, by, axis = name.partition("_by_")
+        if not (metric and by) or (axis not in names and names):
+            there = ", ".join(f"{metric or 'accuracy'}_by_{known}" for known in names)
+            reader.add(f"figures are named <metric>_by_<axis> ({there}), not '{name}'", "figures", index)
+    return named
+
+
+def _flag(reader: Reader, key: str) -> bool:
+    value = reader.get(key, False)
+    if not isinstance(value, bool):
+        reader.add(f"{key} takes true or false, not {value!r}", key)
+        return False
+    return value

@@ -1,34 +1,40 @@
-"""The source paper's claims against a sweep: supported, contradicted, undecided, or not testable here.
+"""The source paper's claims against a sweep: supported, contradicted, no difference, undecided, or not testable here.
 
-Claims are data (`grid_specs/claims.yaml`). Each test of a claim is a paired t interval over seeds in one stratum, on
-the spec's endpoint (the area under the curve for metrics other than the endpoint's). Not corrected for the number
-of claims: a claim names its contrast in advance. Leaves out: verdicts on arms (`verdict.py`).
+Claims are data (`grid_specs/claims.yaml`), a list of tests each; a test gives one finding per stratum that `where`
+allows: a paired t interval over seeds on the spec's endpoint (the area under the curve for other metrics).
+"Supported" needs all findings, so each is tested at its own 5 %; "contradicted" needs one, so that is corrected by Holm
+over the claim's findings. Leaves out: verdicts on arms (`verdict.py`).
 """
 
 import math
-from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis import stats, verdict
+from analysis import stats, text, verdict
 from analysis.load import Sweep
 
-EXPECTATIONS = ("higher", "lower", "not_higher", "no_difference", "increasing")
+FILE = Path(__file__).resolve().parents[1] / "grid_specs" / "claims.yaml"
+TRENDS = ("increasing", "not_increasing")
+EXPECTATIONS = ("higher", "lower", "not_higher", "no_difference", *TRENDS)
+OUTCOMES = ("contradicted", "undecided", "no difference", "supported")  # the first that occurs decides
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One test in one stratum; `effect` is arm - baseline, or the slope per level for `increasing`."""
+    """One test in one stratum; `effect` is arm - baseline, or for a trend the fitted rise from first to last arm."""
 
+    test: int
     stratum: dict[str, str]
     what: str
     expect: str
     metric: str
     effect: stats.Paired | None
-    outcome: str  # supported | contradicted | undecided
+    within_margin: bool
+    outcome: str
     seeds_more: int | None
+    control: bool  # the mathematics leaves no room for an effect: it tests the instrument, not the claim
 
 
 @dataclass(frozen=True)
@@ -38,15 +44,24 @@ class Claim:
     source: str
     note: str
     findings: list[Finding]
-    word: str  # supported | contradicted | undecided (…) | not testable here (…)
+    untested: list[str]  # what each test without a finding would need
+    word: str  # supported | supported in part | contradicted | no difference | undecided | not testable here
+    why: str  # the tally, the seeds still needed, or what is missing
 
 
-def known(path: Path | None = None) -> dict[str, Any]:
-    """Every claim by id."""
+def known(path: Path = FILE) -> dict[str, Any]:
+    """Every claim by id. Raises ValueError where the file is not a mapping of claims or an expectation is unknown."""
     import yaml
 
-    file = path or Path(__file__).resolve().parents[1] / "grid_specs" / "claims.yaml"
-    return yaml.safe_load(file.read_text(encoding="utf-8"))
+    claims = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(claims, dict):
+        raise ValueError(f"{path}: takes a mapping of claims by id")
+    for name, claim in claims.items():
+        for test in claim["tests"]:
+            if test["expect"] not in EXPECTATIONS:
+                have = ", ".join(EXPECTATIONS)
+                raise ValueError(f"{path}: {name}: no expectation '{test['expect']}' (there are: {have})")
+    return claims
 
 
 def check(sweep: Sweep) -> list[Claim]:
@@ -55,102 +70,134 @@ def check(sweep: Sweep) -> list[Claim]:
     unknown = [i for i in ids if i not in claims]
     if unknown:
         raise ValueError(f"claims: no claim '{unknown[0]}' in grid_specs/claims.yaml (there are: {', '.join(claims)})")
-    return [_claim(sweep, i, claims[i]) for i in ids]
+    return [_claim(sweep, name, claims[name]) for name in ids]
 
 
 def _claim(sweep: Sweep, name: str, claim: dict[str, Any]) -> Claim:
-    findings = [finding for test in claim["tests"] for finding in _test(sweep, test)]
-    return Claim(name, claim["text"], claim["source"], claim.get("note", ""), findings, _word(claim, findings))
+    drafts: list[tuple[Finding, list[float]]] = []
+    untested = []
+    for number, test in enumerate(claim["tests"]):
+        made = _measure(sweep, number, test)
+        drafts += made
+        if not made and not test.get("control"):
+            untested.append(_needs(test))
+    adjusted = stats.holm([f.effect.p if f.effect else math.nan for f, _ in drafts])
+    findings = [_judge(sweep, f, values, p) for (f, values), p in zip(drafts, adjusted, strict=True)]
+    untested = list(dict.fromkeys(untested))  # one contrast may be tested on several metrics
+    word, why = _sum_up(findings, untested or [claim.get("needs", "")])
+    return Claim(name, claim["text"], claim["source"], claim.get("note", ""), findings, untested, word, why)
 
 
-def _word(claim: dict[str, Any], findings: list[Finding]) -> str:
-    if not findings:
-        return f"not testable here (needs {claim.get('needs', 'arms or models that this sweep does not have')})"
-    outcomes = [finding.outcome for finding in findings]
-    if "contradicted" in outcomes:
-        return "contradicted"
-    if "undecided" in outcomes:
-        more = [f.seeds_more for f in findings if f.outcome == "undecided"]
-        known_more = [n for n in more if n is not None]
-        return f"undecided (needs about {max(known_more)} more seeds)" if len(known_more) == len(more) else "undecided"
-    return "supported"
-
-
-def _test(sweep: Sweep, test: dict[str, Any]) -> list[Finding]:
-    """A finding for every stratum that the sweep plans and `where` allows."""
+def _measure(sweep: Sweep, number: int, test: dict[str, Any]) -> list[tuple[Finding, list[float]]]:
+    """The paired values of every stratum that the sweep plans and `where` allows; not yet judged."""
     axis = next((a for a, key in sweep.manifest["keys"].items() if test["key"] in (key, a)), None)
-    if axis is None:
+    if axis is None or (test.get("control") and not sweep.manifest["control"]):
         return []
-    levels = sweep.axes[axis]
-    if test["expect"] != "increasing" and not {test["arm"], test["baseline"]} <= set(levels):
-        return []
-    end, metric = sweep.manifest["endpoint"], test["metric"]
-    read = partial(stats.endpoint, last=end["last"]) if metric == end["metric"] else stats.area
-    margin = end["margin"] if metric == end["metric"] else verdict.ENTROPY_MARGIN
-    scores = verdict.run_scores(sweep, metric, read)
-    findings = []
-    for stratum in verdict.strata(sweep, axis):
-        if any(
-            stratum.get(a, sweep.axes.get(a, [None])[0]) not in allowed for a, allowed in test.get("where", {}).items()
-        ):
+    metric, trend = test["metric"], test["expect"] in TRENDS
+    scores = verdict.run_scores(sweep, metric, verdict.reader(sweep, _read(sweep, metric)))
+    found = []
+    for stratum in sweep.strata(axis):
+        levels = {a: given[0] for a, given in sweep.axes.items()} | stratum
+        if any(levels.get(a) not in allowed for a, allowed in test.get("where", {}).items()):
             continue
-        if test["expect"] == "increasing":
-            arms = [level for level in levels if verdict.planned(sweep, stratum | {axis: level})]
-            values, what = _slopes(sweep, scores, stratum, axis, arms), f"slope over {axis} {', '.join(arms)}"
+        planned = [arm for arm in sweep.axes[axis] if sweep.having(stratum | {axis: arm})]
+        if trend:
+            arms = sorted((arm for arm in planned if _is_number(arm)), key=float)
             if len(arms) < 3:
                 continue
+            values, what = _rises(sweep, scores, stratum, axis, arms), f"rise over {axis} {arms[0]} … {arms[-1]}"
         else:
-            arm, baseline = stratum | {axis: test["arm"]}, stratum | {axis: test["baseline"]}
-            if not (verdict.planned(sweep, arm) and verdict.planned(sweep, baseline)):
+            arm, baseline = (next((a for a in planned if _same(a, test[side])), "") for side in ("arm", "baseline"))
+            if not (arm and baseline):
                 continue
-            values = verdict.pair(scores, sweep, arm, baseline).differences
-            what = f"{axis} {test['arm']} - {test['baseline']}"
-        findings.append(_finding(stratum, what, test, values, margin))
-    return findings
+            ours, theirs = sweep.having(stratum | {axis: arm}), sweep.having(stratum | {axis: baseline})
+            values, what = verdict.pair(scores, ours, theirs).differences, f"{axis} {arm} - {baseline}"
+        effect = stats.paired(values) if values else None
+        draft = Finding(
+            number, stratum, what, test["expect"], metric, effect, False, "", None, bool(test.get("control"))
+        )
+        found.append((draft, values))
+    return found
 
 
-def _slopes(sweep: Sweep, scores: dict[str, float], stratum: dict[str, str], axis: str, arms: list[str]) -> list[float]:
-    """Least-squares slope per seed of the score over the arms' numeric levels, per step between neighbours."""
+def _rises(sweep: Sweep, scores: dict[str, float], stratum: dict[str, str], axis: str, arms: list[str]) -> list[float]:
+    """Per seed: least-squares slope of the score over the arms' numeric levels, times last - first level."""
     import numpy as np
 
     x = np.array([float(arm) for arm in arms])
-    gap = float(np.mean([b - a for a, b in pairwise(x)]))
-    first = verdict.by_seed(scores, sweep, stratum | {axis: arms[0]})
-    columns = [verdict.by_seed(scores, sweep, stratum | {axis: arm}) for arm in arms]
-    seeds = [s for s in sorted(first) if all(s in c and not math.isnan(c[s]) for c in columns)]
-    return [float(np.polyfit(x, [c[s] for c in columns], 1)[0]) * gap for s in seeds]
+    columns = [verdict.by_seed(scores, sweep.having(stratum | {axis: arm})) for arm in arms]
+    seeds = [s for s in sorted(columns[0]) if all(not math.isnan(c.get(s, math.nan)) for c in columns)]
+    return [float(np.polyfit(x, [c[s] for c in columns], 1)[0] * (x[-1] - x[0])) for s in seeds]
 
 
-def _finding(stratum: dict[str, str], what: str, test: dict[str, Any], values: list[float], margin: float) -> Finding:
-    effect = stats.paired(values) if values else None
-    if effect is None or effect.n < verdict.MIN_PAIRS:
-        more: int | None = verdict.MIN_PAIRS - (effect.n if effect else 0)
-        return Finding(stratum, what, test["expect"], test["metric"], effect, "undecided", more)
-    outcome = outcome_of(test["expect"], effect, stats.equivalent(values, margin), margin)
-    needed = stats.seeds_needed(max(abs(effect.mean), margin), effect.sd)
-    more = None if math.isinf(needed) else max(1, int(needed) - effect.n)
-    return Finding(
-        stratum, what, test["expect"], test["metric"], effect, outcome, more if outcome == "undecided" else 0
-    )
+def _judge(sweep: Sweep, draft: Finding, values: list[float], p_holm: float) -> Finding:
+    end = sweep.manifest["endpoint"]
+    margin = end["margin"] if draft.metric == end["metric"] else verdict.ENTROPY_MARGIN
+    effect, outcome, within = draft.effect, "undecided", False
+    if effect is not None and effect.n >= verdict.MIN_PAIRS:
+        narrow = stats.paired(values, confidence=0.90)
+        within = -margin < narrow.low and narrow.high < margin
+        outcome = outcome_of(draft.expect, effect, narrow, p_holm, margin)
+    more = verdict.seeds_more(effect, outcome != "undecided", margin)
+    return replace(draft, outcome=outcome, within_margin=within, seeds_more=more)
 
 
-def outcome_of(expect: str, effect: stats.Paired, equivalent: bool, margin: float) -> str:
-    """What a 95 % interval says of an expectation; "equivalent" is TOST at the margin.
+def outcome_of(expect: str, effect: stats.Paired, narrow: stats.Paired, p_holm: float, margin: float) -> str:
+    """What a 95 % interval (`effect`), a 90 % one (`narrow`) and the adjusted p say of an expectation.
 
-    Raises ValueError for an unknown expectation.
+    "No difference" and its like are two one-sided tests at 5 %: the 90 % interval within ± margin, or under it.
     """
-    above, below = effect.low > 0, effect.high < 0
+    within = -margin < narrow.low and narrow.high < margin
+    opposed = p_holm < verdict.ALPHA
     if expect in ("higher", "increasing", "lower"):
-        toward, away = (below, above) if expect == "lower" else (above, below)
-        return "supported" if toward else "contradicted" if away or equivalent else "undecided"
-    if expect == "not_higher":
-        return (
-            "contradicted"
-            if above and not equivalent
-            else "supported"
-            if effect.high < margin or equivalent
-            else "undecided"
-        )
-    if expect == "no_difference":
-        return "supported" if equivalent else "contradicted" if above or below else "undecided"
-    raise ValueError(f"claims: no expectation '{expect}' (there are: {', '.join(EXPECTATIONS)})")
+        toward, away = (effect.high < 0, effect.mean > 0) if expect == "lower" else (effect.low > 0, effect.mean < 0)
+        if toward:
+            return "supported"
+        return "contradicted" if away and opposed else "no difference" if within else "undecided"
+    if expect in ("not_higher", "not_increasing"):
+        if narrow.high < margin:
+            return "supported"
+        return "contradicted" if effect.mean > 0 and opposed else "undecided"
+    return "supported" if within else "contradicted" if opposed else "undecided"
+
+
+def _sum_up(findings: list[Finding], needs: list[str]) -> tuple[str, str]:
+    """A claim stands on all of its findings: the worst outcome decides, "no difference" of a whole test included."""
+    counted = [finding for finding in findings if not finding.control]
+    if not counted:
+        return "not testable here", f"needs {'; '.join(needs)}"
+    tally = Counter(finding.outcome for finding in counted)
+    why = ", ".join(f"{tally[outcome]} {outcome}" for outcome in reversed(OUTCOMES) if tally[outcome])
+    why = f"{len(counted)} finding{'s' if len(counted) != 1 else ''}, {why}"
+    word = next(outcome for outcome in OUTCOMES if tally[outcome])
+    if word == "undecided":
+        more = [finding.seeds_more for finding in counted if finding.outcome == "undecided"]
+        why += f"; needs {text.seeds(None if None in more else max(m for m in more if m is not None))}"
+    by_test: dict[int, set[str]] = {}
+    for finding in counted:
+        by_test.setdefault(finding.test, set()).add(finding.outcome)
+    if word == "no difference" and {"no difference"} not in by_test.values():
+        word = "supported in part"
+    return word, why
+
+
+def _read(sweep: Sweep, metric: str) -> str:
+    return "last" if metric == sweep.manifest["endpoint"]["metric"] else "area"
+
+
+def _needs(test: dict[str, Any]) -> str:
+    arms = "three numeric levels" if test["expect"] in TRENDS else f"{test['arm']} and {test['baseline']}"
+    where = ", ".join(f"{axis} {' or '.join(allowed)}" for axis, allowed in test.get("where", {}).items())
+    return f"{test['key']} with {arms}{f' on {where}' if where else ''}"
+
+
+def _same(level: str, wanted: str) -> bool:
+    """Equal as text or as numbers: a spec may write 0.2 where the claim says 0.20."""
+    return level == wanted or (_is_number(level) and _is_number(wanted) and float(level) == float(wanted))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -1,188 +1,276 @@
-"""The verdict as text, as Markdown and as JSON. Numbers come from `verdict.py` and `claims.py`; here only wording."""
+"""The verdict of a sweep as terminal text, as Markdown and as JSON.
+
+Numbers come from `verdict.py` and `claims.py`, layout from `text.py`; here only what is said, in which order.
+"""
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from analysis import claims
+from analysis import claims, style, tables, text
 from analysis import verdict as judging
-from analysis.load import Sweep, load, read_manifest
+from analysis.load import Sweep, load
 from harness.store import write_atomic
 
-GLYPHS = {
-    "trick": "▲",
-    "trap": "▼",
-    "neutral": "=",
-    "inconclusive": "?",
-    "description only": "·",
-    "higher": "↑",
-    "lower": "↓",
-}
+CLAIM_GLYPHS = {"supported": "✓", "supported in part": "✓", "contradicted": "✗", "no difference": "○", "undecided": "?"}
+NOTHING_YET = "Nothing can be said yet: no arm and its baseline have finished on the same seed."
+
+
+@dataclass(frozen=True)
+class Judged:
+    sweep: Sweep
+    contrasts: list[judging.Contrast]
+    claims: list[claims.Claim]
+
+    def table(self, axis: str, read: str, metric: str) -> list[judging.Contrast]:
+        return [c for c in self.contrasts if (c.axis, c.read, c.metric) == (axis, read, metric)]
 
 
 def verdict(root: Path, name: str) -> str:
     """The text that `verdict SWEEP` prints, at most 100 columns; writes verdict.json beside the manifest.
 
-    Raises FileNotFoundError for an unknown sweep.
+    Raises FileNotFoundError for an unknown sweep, ValueError for an unknown claim.
     """
-    sweep, contrasts, found = _judged(root, name)
-    write_atomic(sweep.folder / "verdict.json", _json(sweep, contrasts, found))
-    lines = [sweep.manifest["question"], sweep.manifest["source"], ""]
-    for title, part in _sections(sweep, contrasts):
-        lines += [title, *_aligned(_rows(sweep, part)), ""]
-    if not contrasts:
-        lines += ["Nothing to compare: the spec names no baseline with another arm beside it.", ""]
-    for claim in found:
-        lines += [f"{claim.id}  {claim.word.upper()}", *_wrap(claim.text, "    ")]
-        lines += [f"    {line}" for finding in claim.findings for line in _wrap(_finding(finding), "  - ")]
-        lines.append("")
-    lines += _missing(sweep)
-    lines += [line for sentence in _method(sweep) for line in _wrap(sentence, "")]
+    judged = judge(root, name)
+    sweep = judged.sweep
+    source = sweep.manifest["source"]
+    lines = [*text.wrap(sweep.manifest["question"]), *(text.wrap(f"Source: {source}") if source else [])]
+    lines += [f"{sweep.name}, scale {sweep.manifest['scale']}: {sweep.progress()}", ""]
+    for sentence in _remarks(judged):
+        lines += [*text.wrap(sentence), ""]
+    if any(c.effect for c in judged.contrasts):
+        for axis in sweep.baseline:
+            lines += [*_endpoint_lines(judged, axis), "", *_beside_lines(judged, axis), ""]
+    for claim in judged.claims:
+        lines += [*_claim_lines(claim), ""]
+    lines += _missing_lines(sweep)
+    for sentence in _method(sweep):
+        lines += text.wrap(sentence, "· ")
     return "\n".join(lines).rstrip() + "\n"
 
 
 def markdown(root: Path, name: str) -> Path:
-    """sweeps/<name>/report.md with the figures there are; returns its path."""
-    sweep, contrasts, found = _judged(root, name)
-    write_atomic(sweep.folder / "verdict.json", _json(sweep, contrasts, found))
-    lines = [f"# {sweep.manifest['question']}", "", f"Source: {sweep.manifest['source']}", ""]
-    for title, part in _sections(sweep, contrasts):
-        header, *rows = _rows(sweep, part)
-        lines += [f"## {title}", "", *_markdown_table(header, rows), ""]
-    if found:
+    """Draws the figures anew and writes sweeps/<name>/report.md around them; returns its path."""
+    from analysis import figures
+
+    drawn = figures.draw(root, name)
+    judged = judge(root, name)
+    sweep = judged.sweep
+    lines = [f"# {sweep.manifest['question']}", "", f"Source: {sweep.manifest['source'] or 'not stated'}. "]
+    lines[-1] += f"Sweep `{sweep.name}`, scale {sweep.manifest['scale']}: {sweep.progress()}."
+    lines += ["", *(line for sentence in _remarks(judged) for line in (sentence, ""))]
+    if any(c.effect for c in judged.contrasts):
+        for axis in sweep.baseline:
+            lines += _markdown_tables(judged, axis)
+    if judged.claims:
         lines += ["## The paper's claims", ""]
-    for claim in found:
-        lines += [f"**{claim.id}: {claim.word}.** {claim.text} ({claim.source})", ""]
-        lines += [f"- {_finding(finding)}" for finding in claim.findings]
-        lines += ["", claim.note, ""] if claim.note else [""]
-    figures = sorted((sweep.folder / "figures").glob("*.png"))
-    if figures:
+    for claim in judged.claims:
+        lines += [f"**{claim.id}: {claim.word}** ({claim.why}). {claim.text} *{claim.source}*", ""]
+        lines += [f"- {_test(f)}, {_where(f) or 'all'}: {_found(f)}" for f in claim.findings]
+        lines += [f"- not tested here: {need}" for need in claim.untested if claim.findings]
+        lines += [*([""] if claim.findings else []), *([claim.note, ""] if claim.note else [])]
+    if drawn:
         lines += ["## Figures", ""]
-    for figure in figures:
-        csv = f"figures/{figure.stem}.csv"
-        lines += [f"![{figure.stem}](figures/{figure.name})", "", f"The plotted numbers: [{csv}]({csv})", ""]
-    lines += ["## Method", "", *(_missing(sweep) or ["Every planned run is done.", ""]), " ".join(_method(sweep)), ""]
+    for figure in drawn:
+        stem = f"figures/{figure.stem}"
+        lines += [f"![{figure.stem}]({stem}.png)", "", f"The plotted numbers: [{stem}.csv]({stem}.csv)", ""]
+    if sweep.missing:
+        lines += ["## Missing", "", *text.markdown_table(["run", "state", *sweep.axes, "seed"], _missing(sweep)), ""]
+    if method := _method(sweep):
+        lines += ["## Method", "", *(f"- {sentence}" for sentence in method), ""]
     path = sweep.folder / "report.md"
     write_atomic(path, "\n".join(lines))
     return path
 
 
-def _judged(root: Path, name: str) -> tuple[Sweep, list[judging.Contrast], list[claims.Claim]]:
-    end = read_manifest(root, name)["endpoint"]
-    sweep = load(root, name, {end["metric"], "policy/entropy"})
-    return sweep, judging.judge(sweep), claims.check(sweep)
+def judge(root: Path, name: str) -> Judged:
+    """Loads and judges a sweep, and leaves verdict.json in its folder."""
+    wanted = tables.metrics_wanted(root, name)
+    tested = {test["metric"] for claim in claims.known().values() for test in claim["tests"]}
+    sweep = load(root, name, wanted | tested)
+    judged = Judged(sweep, judging.judge(sweep), claims.check(sweep))
+    write_atomic(sweep.folder / "verdict.json", _json(judged))
+    return judged
 
 
-def _sections(sweep: Sweep, contrasts: list[judging.Contrast]) -> list[tuple[str, list[judging.Contrast]]]:
-    end, axis = sweep.manifest["endpoint"], sweep.arm_axis
-    against = f"against {axis} = {sweep.manifest['baseline'][axis]}" if axis else ""
-    unit = "points" if _is_share(end["metric"]) else end["metric"]
-    sections = [
-        (f"{end['metric']}, mean of the last {end['last']} evaluations, {against} ({unit})", end["metric"], False),
-        (f"{end['metric']}, mean height of the whole curve, {against} ({unit})", end["metric"], True),
-        (f"policy entropy, mean height of the whole curve, {against} (nats)", "policy/entropy", True),
-    ]
-    split = [
-        (title, [c for c in contrasts if c.metric == metric and (c.read == "area") == area])
-        for title, metric, area in sections
-    ]
-    return [(title, part) for title, part in split if part]
+# -- what is said --------------------------------------------------------------------------------------------------
 
 
-def _rows(sweep: Sweep, contrasts: list[judging.Contrast]) -> list[list[str]]:
-    header = [
-        *sweep.strata,
-        contrasts[0].axis,
-        "baseline",
-        "arm",
-        "difference",
-        "95 % interval",
-        "n",
-        "p (Holm)",
-        "",
-        "verdict",
-    ]
-    return [header, *(_row(sweep, c) for c in contrasts)]
-
-
-def _row(sweep: Sweep, c: judging.Contrast) -> list[str]:
-    factor, digits = (100.0, 1) if _is_share(c.metric) else (1.0, 3)
-    word = c.word
-    if word == "inconclusive":
-        word += _more(c.seeds_more)
-    if c.word == "description only" and c.seeds_more:
-        word += _more(c.seeds_more)
-    effect = c.effect
-    return [
-        *(c.stratum[axis] for axis in sweep.strata),
-        c.arm,
-        _number(factor * c.baseline_mean, digits),
-        _number(factor * c.arm_mean, digits),
-        _number(factor * effect.mean, digits, sign=True) if effect else "-",
-        f"{_number(factor * effect.low, digits, sign=True)} … {_number(factor * effect.high, digits, sign=True)}"
-        if effect and not math.isnan(effect.low)
-        else "-",
-        str(effect.n) if effect else "0",
-        f"{c.p_holm:.3f}" if not math.isnan(c.p_holm) else "-",
-        GLYPHS[c.word],
-        word,
-    ]
-
-
-def _more(seeds: int | None) -> str:
-    if seeds is None or seeds > 99:
-        return " (over 99 seeds more)"
-    return f" ({seeds} seed{'s' if seeds != 1 else ''} more)"
-
-
-def _finding(finding: claims.Finding) -> str:
-    factor, digits, unit = (100.0, 1, " points") if _is_share(finding.metric) else (1.0, 3, "")
-    where = ", ".join(finding.stratum.values())
-    head = (
-        f"{where + ': ' if where else ''}{finding.metric}, {finding.what}, expected {finding.expect.replace('_', ' ')}"
-    )
-    effect = finding.effect
-    if effect is None or math.isnan(effect.low):
-        return f"{head}: {finding.outcome}, {effect.n if effect else 0} pairs of runs"
-    numbers = [_number(factor * x, digits, sign=True) for x in (effect.mean, effect.low, effect.high)]
-    return f"{head}: {finding.outcome}, {numbers[0]} [{numbers[1]}, {numbers[2]}]{unit}, n = {effect.n}"
-
-
-def _missing(sweep: Sweep) -> list[str]:
-    if not sweep.missing:
-        return []
-    lines = [f"Missing: {len(sweep.missing)} of {len(sweep.manifest['runs'])} runs are not done."]
-    for run in sweep.missing[:8]:
-        labels = ", ".join(f"{axis}={level}" for axis, level in run.labels.items())
-        lines.append(f"  {run.state:8} {run.run}  {labels}, seed {run.seed}")
-    if len(sweep.missing) > 8:
-        lines.append(f"  … and {len(sweep.missing) - 8} more")
-    return [*lines, ""]
+def _remarks(judged: Judged) -> list[str]:
+    """What a reader has to know before the numbers."""
+    sweep, said = judged.sweep, []
+    if sweep.manifest["control"]:
+        said.append(
+            "This sweep is a control: by mathematics its arms train alike. A trick or a trap here is an error of the "
+            "instrument, or chance."
+        )
+    if not sweep.baseline:
+        said.append("Nothing to compare: the spec names no baseline.")
+    elif not judged.contrasts:
+        said.append("Nothing to compare: no stratum holds the baseline and another arm.")
+    elif not any(c.effect for c in judged.contrasts):
+        said.append(NOTHING_YET)
+    for lone in judging.without_baseline(sweep):
+        said.append(f"Not compared: {', '.join(f'{axis} {level}' for axis, level in lone.items())}.")
+    for c in judged.contrasts:
+        if c.read == "last" and (c.arm_diverged or c.baseline_diverged):
+            said.append(
+                f"{', '.join([*c.stratum.values(), c.arm])}: {c.arm_diverged} of its runs diverged and "
+                f"{c.baseline_diverged} of the baseline's; the difference shown is that of the pairs that survived."
+            )
+    return said
 
 
 def _method(sweep: Sweep) -> list[str]:
-    end, seeds = sweep.manifest["endpoint"], sweep.manifest["seeds"]
+    if not sweep.baseline:
+        return []
+    end = sweep.manifest["endpoint"]
     return [
-        f"Differences are paired by seed ({len(seeds)} planned: arms of one seed share prompts, their order and "
-        "sampling noise); intervals are 95 % t intervals over seeds; words follow p after Holm's correction over all "
-        f"rows of a table; neutral means that the 90 % interval lies within ± {end['margin']:g} "
-        f"(± {judging.ENTROPY_MARGIN:g} nats); seeds more: for 80 % power to find the difference seen, or one of the "
-        "margin's size, under the same correction. Claims are not corrected.",
+        f"Differences are paired by seed ({len(sweep.manifest['seeds'])} planned): arms of one seed share prompts, "
+        "their order and sampling noise. Intervals: 95 % t over seeds.",
+        "trick, trap: p < .05 after Holm's correction over all rows of an axis on one metric. neutral: 90 % interval "
+        f"within ± {end['margin']:g} (entropy ± {judging.ENTROPY_MARGIN:g} nats). Under three pairs: no verdict.",
+        "Seeds more: for 80 % power to find, under the same correction, the difference seen, or one of the margin's "
+        "size if it is smaller.",
+        f"Endpoint: mean of the last {end['last']} evaluations, never the best; whole curve: its mean height.",
     ]
 
 
-def _json(sweep: Sweep, contrasts: list[judging.Contrast], found: list[claims.Claim]) -> str:
+def _word(c: judging.Contrast) -> str:
+    """The verdict with its glyph, and the seeds that would settle it."""
+    word = f"{style.WORDS[c.word][2]} {c.word}"
+    if c.word in ("inconclusive", "description only"):
+        more = "99+" if c.seeds_more is None or c.seeds_more > 99 else c.seeds_more
+        return f"{word}, +{more} seed{'s' if more != 1 else ''}"
+    return f"{word}, within margin" if c.within_margin and c.word != "neutral" else word
+
+
+def _heading(c: judging.Contrast) -> str:
+    return ", ".join(style.words(level) for level in c.stratum.values())
+
+
+def _cells(c: judging.Contrast) -> list[str]:
+    factor, digits, _ = text.scale(c.metric)
+    means = (text.number(factor * mean, digits) for mean in (c.baseline_mean, c.arm_mean))
+    p = "-" if math.isnan(c.p_holm) else f"{c.p_holm:.3f}" if c.p_holm >= 0.001 else "<.001"
+    pairs = str(c.effect.n if c.effect else 0)
+    return [c.arm, " → ".join(means), text.interval(c.effect, factor, digits), pairs, p, _word(c)]
+
+
+HEADER = ["arm", "baseline → arm", "difference [95 %]", "n", "p Holm", "verdict"]
+
+
+def _title(sweep: Sweep, metric: str, axis: str, how: str) -> str:
+    return f"{metric} in {text.scale(metric)[2]}, {how}: {axis} against {sweep.baseline[axis]}"
+
+
+def _endpoint_lines(judged: Judged, axis: str) -> list[str]:
+    end = judged.sweep.manifest["endpoint"]
+    rows: list[list[str]] = [HEADER]
+    for heading, group in groupby(judged.table(axis, "last", end["metric"]), _heading):
+        rows += [*([[heading]] if heading else []), *map(_cells, group)]
+    title = _title(judged.sweep, end["metric"], axis, f"mean of the last {end['last']} evaluations")
+    return [title, *text.aligned(rows, right="l  rr", indent=4)]
+
+
+def _beside_lines(judged: Judged, axis: str) -> list[str]:
+    """The same contrasts on the whole curve and on entropy, side by side."""
+    end = judged.sweep.manifest["endpoint"]
+    columns = [judged.table(axis, "area", metric) for metric in dict.fromkeys((end["metric"], judging.ENTROPY))]
+    columns = [column for column in columns if any(c.effect for c in column)]
+    if not columns:
+        return []
+    rows: list[list[str]] = [["arm", *(f"{c[0].metric}, {text.scale(c[0].metric)[2]}" for c in columns)]]
+    seen = ""
+    for contrasts in zip(*columns, strict=True):
+        heading = _heading(contrasts[0])
+        if heading != seen:
+            rows.append([heading])
+            seen = heading
+        row = [contrasts[0].arm]
+        for c in contrasts:
+            factor, digits, _ = text.scale(c.metric)
+            row.append(f"{style.WORDS[c.word][2]} {text.interval(c.effect, factor, digits)} {c.word}")
+        rows.append(row)
+    return [f"The whole curve, mean height: {axis} against {columns[0][0].baseline}", *text.aligned(rows, indent=4)]
+
+
+def _markdown_tables(judged: Judged, axis: str) -> list[str]:
+    end, lines = judged.sweep.manifest["endpoint"], []
+    parts = [("last", end["metric"], f"mean of the last {end['last']} evaluations")]
+    parts += [("area", metric, "whole curve") for metric in dict.fromkeys((end["metric"], judging.ENTROPY))]
+    for read, metric, how in parts:
+        rows = judged.table(axis, read, metric)
+        if any(c.effect for c in rows):
+            names = list(rows[0].stratum)
+            body = [[*c.stratum.values(), *_cells(c)] for c in rows]
+            title = _title(judged.sweep, metric, axis, how)
+            lines += [f"## {title[0].upper()}{title[1:]}", "", *text.markdown_table([*names, *HEADER], body), ""]
+    return lines
+
+
+def _claim_lines(claim: claims.Claim) -> list[str]:
+    glyph = CLAIM_GLYPHS.get(claim.word, "·")
+    lines = [*text.wrap(f"{glyph} {claim.id} {claim.word.upper()}: {claim.why}"), *text.wrap(claim.text, "    ")]
+    for test, findings in groupby(claim.findings, _test):
+        lines += text.wrap(test, "    ", "      ")
+        rows = [[_where(f) or "all", *_found(f).rsplit(", ", 1)] for f in findings]
+        lines += text.aligned(rows, indent=6)
+    if claim.findings:
+        lines += [line for need in claim.untested for line in text.wrap(f"not tested here: {need}", "    ", "      ")]
+    return lines
+
+
+def _test(f: claims.Finding) -> str:
+    expect = "control, expected no difference" if f.control else f"expected {f.expect.replace('_', ' ')}"
+    return f"{f.metric}, {f.what}, {expect}"
+
+
+def _where(f: claims.Finding) -> str:
+    return ", ".join(style.words(level) for level in f.stratum.values())
+
+
+def _found(f: claims.Finding) -> str:
+    factor, digits, unit = text.scale(f.metric)
+    few = f.effect is None or f.effect.n < judging.MIN_PAIRS
+    measured = f"{text.interval(f.effect, factor, digits)} {unit}" if f.effect else "no pair of runs"
+    small = " (within margin)" if f.within_margin and f.outcome == "supported" and "no" not in f.expect else ""
+    return f"{measured}{f' (n = {f.effect.n})' if few and f.effect else ''}, {f.outcome}{small}"
+
+
+def _missing(sweep: Sweep) -> list[list[str]]:
+    return [[e.run, e.state, *(e.labels[axis] for axis in sweep.axes), str(e.seed)] for e in sweep.missing]
+
+
+def _missing_lines(sweep: Sweep) -> list[str]:
+    if not sweep.missing:
+        return []
+    rows = [["not done", "state", *sweep.axes, "seed"], *_missing(sweep)[:8]]
+    more = len(sweep.missing) - 8
+    return [*text.aligned(rows), *([f"  … and {more} more: see report.md"] if more > 0 else []), ""]
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+def _json(judged: Judged) -> str:
+    sweep = judged.sweep
     value = {
         "sweep": sweep.name,
         "question": sweep.manifest["question"],
+        "scale": sweep.manifest["scale"],
         "endpoint": sweep.manifest["endpoint"],
+        "entropy_margin": judging.ENTROPY_MARGIN,
+        "alpha": judging.ALPHA,
+        "control": sweep.manifest["control"],
         "seeds": sweep.manifest["seeds"],
-        "contrasts": [asdict(c) for c in contrasts],
-        "claims": [asdict(c) for c in found],
-        "missing": [asdict(m) for m in sweep.missing],
+        "runs": {"planned": len(sweep.runs), "missing": len(sweep.missing)},
+        "contrasts": [asdict(c) for c in judged.contrasts],
+        "claims": [asdict(c) for c in judged.claims],
+        "missing": [asdict(entry) for entry in sweep.missing],
     }
     return json.dumps(_without_nan(value), sort_keys=True, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
@@ -194,31 +282,3 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _number(value: float, digits: int, sign: bool = False) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"
-
-
-def _is_share(metric: str) -> bool:
-    return "accuracy" in metric
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
-
-
-def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [header, ["---"] * len(header), *rows]
-    return [f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines]
-
-
-def _wrap(text: str, lead: str) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(" ".join(text.split()), 98 - len(lead), initial_indent=lead, subsequent_indent=" " * len(lead))

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     import pandas as pd
 
-Reading = Literal["paper", "live", "raw"]
-READINGS: tuple[Reading, ...] = ("paper", "live", "raw")
+Reading = Literal["paper", "live", "tensorboard", "raw"]
+READINGS: tuple[Reading, ...] = ("paper", "live", "tensorboard", "raw")
+WINDOW = 11  # steps
+FACTOR = 0.8  # what is kept of the past at each step
 
 
 class Smoothed(NamedTuple):
@@ -21,10 +23,11 @@ class Smoothed(NamedTuple):
     dropped: int  # values that were not finite
 
 
-def smooth(curve: "pd.Series", reading: Reading = "paper", window: int = 11, factor: float = 0.8) -> Smoothed:
+def smooth(curve: "pd.Series", reading: Reading = "paper", window: int = WINDOW, factor: float = FACTOR) -> Smoothed:
     """s_t = factor · s_{t-1} + (1 - factor) · rolling mean_t, per step; `curve` is indexed by step.
 
-    paper: the window is centred; live: it trails, so that past points never change; raw: no smoothing. A window at
+    paper: the window is centred; live: it trails, so that past points never change; tensorboard: no window, and the
+    weights of the points so far are normalized, which makes its start follow the data; raw: no smoothing. A window at
     an end, or of a run shorter than it, takes the values there are. Values that are not finite are dropped and
     counted. Over a gap of Δ steps the memory decays by factor^Δ.
 
@@ -45,6 +48,13 @@ def smooth(curve: "pd.Series", reading: Reading = "paper", window: int = 11, fac
     by_time = pd.Series(finite.to_numpy(), index=times)
     rolling = by_time.rolling(f"{window}s", center=reading == "paper", min_periods=1)
     halflife = pd.Timedelta(seconds=float(np.log(0.5) / np.log(factor)))
-    mean = rolling.mean().ewm(halflife=halflife, times=times, adjust=False).mean()
+    before, adjust = (by_time, True) if reading == "tensorboard" else (rolling.mean(), False)
+    mean = before.ewm(halflife=halflife, times=times, adjust=adjust).mean()
     std = rolling.std(ddof=1).fillna(0.0)
     return Smoothed(pd.Series(mean.to_numpy(), finite.index), pd.Series(std.to_numpy(), finite.index), dropped)
+
+
+def segments(steps: "pd.Series", window: int = WINDOW) -> "pd.Series":
+    """Numbers the pieces of a line: a gap wider than the window, and than twice the usual spacing, breaks it."""
+    gaps = steps.diff()
+    return (gaps > max(float(window), 2 * gaps.median() if len(gaps) > 1 else 0.0)).cumsum()

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+MIN_PAIRS = 3  # at two a t interval is 12.7 standard errors wide either way: too wide to say anything
+
+
 @dataclass(frozen=True)
 class Paired:
     """mean ± t(1 - (1 - confidence)/2, n - 1) · sd / √n of n paired differences; NaN bounds and p for n < 2."""
@@ -67,12 +70,33 @@ def equivalent(differences: Sequence[float], margin: float, alpha: float = 0.05)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment within one family, in the given order; NaN stays NaN and is not counted."""
-    from statsmodels.stats.multitest import multipletests
+    """Holm's step-down adjustment within one family: max over ranks r ≤ i of min(1, (m - r) p_(r)), r from 0.
 
-    known = [p for p in p_values if not math.isnan(p)]
-    adjusted = iter(multipletests(known, method="holm")[1] if known else [])
-    return [math.nan if math.isnan(p) else float(next(adjusted)) for p in p_values]
+    In the given order; NaN stays NaN and is not counted.
+    """
+    adjusted, highest = [math.nan] * len(p_values), 0.0
+    order = sorted((i for i, p in enumerate(p_values) if not math.isnan(p)), key=lambda i: p_values[i])
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - rank) * p_values[i]))
+        adjusted[i] = highest
+    return adjusted
+
+
+def holm_level(p_values: Sequence[float], alpha: float = 0.05) -> list[float]:
+    """The level at which Holm's procedure tests each hypothesis: alpha / (m - rank), ranks 0 … m - 1 by p.
+
+    From the first acceptance on the level stays, so that an interval of confidence 1 - level leaves out 0 exactly
+    where Holm rejects. It is a device for showing the decision, not a simultaneous interval. NaN stays NaN.
+    """
+    order = sorted((i for i, p in enumerate(p_values) if not math.isnan(p)), key=lambda i: p_values[i])
+    levels, open_ = [math.nan] * len(p_values), len(order)
+    for i in order:
+        levels[i] = alpha / open_
+        if p_values[i] < levels[i]:
+            open_ -= 1
+        else:
+            break
+    return [alpha / open_ if i in order and math.isnan(level) else level for i, level in enumerate(levels)]
 
 
 def seeds_needed(effect: float, sd: float, power: float = 0.8, alpha: float = 0.05) -> float:
@@ -102,14 +126,30 @@ def _power(effect: float, sd: float, n: int, alpha: float) -> float:
     return float(stats.nct.sf(stats.t.ppf(1 - alpha / 2, n - 1), n - 1, min(effect / sd * math.sqrt(n), 30.0)))
 
 
-def seed_band(wide: "pd.DataFrame", confidence: float = 0.95) -> "pd.DataFrame":
-    """mean, low, high and n over seeds (columns) at each step (rows): a t interval; no bounds for n < 2."""
+BANDS = {
+    "t": "95 % t interval over seeds",
+    "range": "range of the two seeds",
+    "within": "± one standard deviation within the run's 11-step window (how it oscillates, not how sure we are)",
+}
+
+
+def seed_band(wide: "pd.DataFrame", within: "pd.Series | None" = None) -> "pd.DataFrame":
+    """mean, low, high, n, band over seeds (columns) at each step (rows); every seed has every step.
+
+    Three seeds or more: a 95 % t interval; two: their range, since a t interval on one degree of freedom is twelve
+    standard errors wide; one: mean ± `within`, the standard deviation of the raw values in the smoothing window.
+    """
     import numpy as np
     import pandas as pd
     from scipy import stats
 
-    n = wide.notna().sum(axis=1)
-    t = pd.Series(stats.t.ppf(0.5 + confidence / 2, np.maximum(n - 1, 1)), wide.index).where(n > 1)
-    half = t * wide.std(axis=1, ddof=1) / np.sqrt(n)
-    mean = wide.mean(axis=1)
-    return pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half, "n": n})
+    n, mean = wide.shape[1], wide.mean(axis=1)
+    low, high, band = mean, mean, "none"
+    if n >= 3:
+        half = stats.t.ppf(0.975, n - 1) * wide.std(axis=1, ddof=1) / np.sqrt(n)
+        low, high, band = mean - half, mean + half, "t"
+    elif n == 2:
+        low, high, band = wide.min(axis=1), wide.max(axis=1), "range"
+    elif within is not None:
+        low, high, band = mean - within, mean + within, "within"
+    return pd.DataFrame({"mean": mean, "low": low, "high": high, "n": n, "band": band})

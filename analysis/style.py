@@ -1,32 +1,55 @@
-"""The house style: sizes, colours, line styles. Colour is the arm, the same in every panel and figure."""
+"""The house style: sizes, colours, line styles, marks. Colour is the arm, the same in every panel and figure."""
 
 from collections.abc import Sequence
 from typing import Any
 
-# The five of Okabe and Ito's palette with a contrast of at least 3:1 on white.
+# Okabe and Ito's colours with a contrast of at least 3:1 on white, and two of the same weight.
 QUALITATIVE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5195", "#8C6D31")
 BASELINE = "#222222"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 2)), (0, (3, 3)))
-WORD_COLOURS = {"trick": "#00734F", "trap": "#B64200", "neutral": "#555555"}
+MUTED = "#6E6E6E"
+WIDTH = 7.0  # inches: two columns of most venues
+
+# word -> colour, matplotlib marker, glyph in text; the mark repeats the colour, so that grey print tells the same
+WORDS: dict[str, tuple[str, str, str]] = {
+    "trick": ("#00734F", "^", "▲"),
+    "trap": ("#B64200", "v", "▼"),
+    "neutral": ("#444444", "o", "○"),
+    "inconclusive": ("#8A8A8A", "D", "?"),
+    "description only": ("#8A8A8A", "|", "·"),
+    "higher": ("#0072B2", ">", "↑"),
+    "lower": ("#7A5195", "<", "↓"),
+}
 
 RC: Any = {
     "font.size": 8,
     "axes.titlesize": 8.5,
     "axes.labelsize": 8,
+    "axes.labelcolor": "#222222",
+    "axes.edgecolor": "#777777",
+    "axes.linewidth": 0.7,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
+    "xtick.color": "#777777",
+    "ytick.color": "#777777",
+    "xtick.labelcolor": "#222222",
+    "ytick.labelcolor": "#222222",
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "xtick.major.size": 3,
+    "ytick.major.size": 3,
     "legend.fontsize": 7.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.grid.axis": "y",
-    "grid.color": "#E4E4E4",
+    "grid.color": "#E8E8E8",
     "grid.linewidth": 0.6,
     "axes.axisbelow": True,
     "lines.linewidth": 1.4,
+    "axes.unicode_minus": True,
     "pdf.fonttype": 42,
     "svg.hashsalt": "trick-or-trap",
-    "figure.constrained_layout.use": True,
 }
 
 
@@ -36,10 +59,10 @@ def arm_colours(arms: Sequence[str], baseline: str) -> dict[str, str]:
     if len(others) > 1 and all(_is_number(arm) for arm in arms):
         from matplotlib import colormaps, colors
 
-        shades = [0.15 + 0.65 * i / (len(others) - 1) for i in range(len(others))]
+        shades = [0.12 + 0.58 * i / (len(others) - 1) for i in range(len(others))]
         ranked = {
-            arm: colors.to_hex(colormaps["viridis"](s))
-            for arm, s in zip(sorted(others, key=float), shades, strict=True)
+            arm: colors.to_hex(colormaps["plasma"](shade))
+            for arm, shade in zip(sorted(others, key=float), shades, strict=True)
         }
     else:
         ranked = {arm: QUALITATIVE[i % len(QUALITATIVE)] for i, arm in enumerate(others)}
@@ -50,6 +73,11 @@ def arm_dashes(arms: Sequence[str], baseline: str) -> dict[str, Any]:
     """Solid for the baseline, so that the figure reads in grey as well."""
     others = iter(DASHES[1:] * (1 + len(arms)))
     return {arm: DASHES[0] if arm == baseline else next(others) for arm in arms}
+
+
+def words(level: str) -> str:
+    """A label for people: small_base -> small base."""
+    return level.replace("_", " ")
 
 
 def _is_number(text: str) -> bool:

@@ -6,14 +6,13 @@ the whole resolved identity, never of a difference from defaults; a run id adds 
 values come from (`harness.sweep.expand` composes them).
 """
 
-import contextlib
+import functools
 import hashlib
 import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness import tricks
 from harness.tricks import SLOTS, nearest
@@ -180,7 +179,9 @@ class RunConfig(_Frozen):
         return f"{self.cell_id}-s{self.seed}"
 
 
-_NAMES = ("path", "role")  # by what name it was asked for, never part of what it is
+_NAMES = {"path", "role"}  # by what name it was asked for, never part of what it is
+_LEFT_OUT: dict[type[BaseModel], Any] = dict.fromkeys((Model, ArithmeticData, JsonlData), _NAMES)
+_LEFT_OUT[Evaluate] = {"benchmarks": {"__all__": _NAMES}}
 _TEXTS: dict[int, tuple[BaseModel, str]] = {}  # canonical JSON of sections that many cells share, by object
 
 
@@ -199,29 +200,19 @@ def _canonical(section: Any) -> str:
     known = _TEXTS.get(id(section))
     if known and known[0] is section:
         return known[1]
-    kind = type(section)
-    if kind is int:
+    if not isinstance(section, BaseModel):
         return str(section)
-    plain = section.model_dump()
-    if kind in (Model, ArithmeticData, JsonlData):
-        plain = _without_names(plain)
-    elif kind is Evaluate:
-        plain["benchmarks"] = {name: _without_names(data) for name, data in plain["benchmarks"].items()}
-    text = _ENCODER.encode(plain)
+    text = _ENCODER.encode(section.model_dump(exclude=_LEFT_OUT.get(type(section))))
     if len(_TEXTS) > 1000:
         _TEXTS.clear()
     _TEXTS[id(section)] = (section, text)
     return text
 
 
-def _without_names(plain: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in plain.items() if key not in _NAMES}
-
-
 def build(tree: Mapping[str, Any]) -> tuple[Identity, Runtime]:
     """The two parts from one plain tree with the keys a user writes (`train.lr`, `tricks.surrogate.high`).
 
-    A section that is validated already (`ready`) is taken as it is. Raises ConfigError with every fault and the
+    A section or trick that is validated already is taken as it is. Raises ConfigError with every fault and the
     nearest known key.
     """
     problems: list[tuple[str, str]] = []
@@ -232,30 +223,6 @@ def build(tree: Mapping[str, Any]) -> tuple[Identity, Runtime]:
     if problems or identity is None or runtime is None:
         raise ConfigError(problems)
     return identity, runtime
-
-
-def ready(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The tree with every section and slot that is valid by itself validated; the others are left for `build`."""
-    models: dict[str, type[BaseModel]] = {"model": Model, "sampling": Sampling, "train": Train}
-    models |= {"evaluate": Evaluate, "runtime": Runtime}
-    out = dict(tree)
-    for name, model in models.items():
-        with contextlib.suppress(ValidationError, KeyError):
-            out[name] = model.model_validate(tree[name])
-    with contextlib.suppress(ValidationError, KeyError):
-        out["data"] = _DATA.validate_python(tree["data"])
-    chosen = tree.get("tricks")
-    if isinstance(chosen, dict):
-        out["tricks"] = dict(chosen)
-        for slot, choice in chosen.items():
-            problems: list[tuple[str, str]] = []
-            complete = _complete_tricks({slot: choice}, problems)
-            if not problems:
-                out["tricks"][slot] = Trick.model_validate(complete[slot])
-    return out
-
-
-_DATA: TypeAdapter[Any] = TypeAdapter(Data)
 
 
 def _complete_tricks(given: Any, problems: list[tuple[str, str]]) -> dict[str, Any]:
@@ -323,49 +290,31 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
         if not isinstance(child, dict):
             raise ConfigError([(key, f"no such key{nearest(key, known_keys())}")])
         node = child
-    known = parts[-1] in node or key in known_keys() or (parts[0] == "tricks" and len(parts) == 3)
-    if not known:
+    knob = parts[0] == "tricks" and len(parts) == 3
+    if not (knob or parts[-1] in node or key in known_keys()):
         raise ConfigError([(key, f"no such key{nearest(key, known_keys())}")])
-    if parts[0] == "tricks" and len(parts) == 3:  # unknown slots and knobs are named here, with the nearest
+    if knob:  # unknown slots and knobs are named here, with the nearest
         try:
-            name = node.get("name", "")
-            tricks.complete(parts[1], name, {parts[2]: value})
+            tricks.complete(parts[1], node.get("name", ""), {parts[2]: value})
         except tricks.TrickError as error:
             raise ConfigError([(key, str(error))]) from None
     node[parts[-1]] = value
 
 
-_KNOWN: list[str] = []
+SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
+    "model": (Model,),
+    "data": (ArithmeticData, JsonlData),
+    "sampling": (Sampling,),
+    "train": (Train,),
+    "evaluate": (Evaluate,),
+    "runtime": (Runtime,),
+}
 
 
-def known_keys() -> list[str]:
+@functools.cache
+def known_keys() -> tuple[str, ...]:
     """Every dotted key that a spec or the command line may set, for messages and the editor's schema."""
-    if not _KNOWN:
-        sections: dict[str, list[type[BaseModel]]] = {
-            "model": [Model],
-            "data": [ArithmeticData, JsonlData],
-            "sampling": [Sampling],
-            "train": [Train],
-            "evaluate": [Evaluate],
-            "runtime": [Runtime],
-        }
-        found = [f"{name}.{field}" for name, models in sections.items() for m in models for field in m.model_fields]
-        found += [f"tricks.{slot}" for slot in SLOTS]
-        found += [
-            f"tricks.{slot}.{knob}" for slot in SLOTS for t in tricks.registry()[slot].values() for knob in t.knobs
-        ]
-        _KNOWN.extend(dict.fromkeys(found))
-    return _KNOWN
-
-
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, leaf) pairs of a nested mapping, in its order."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def is_finite_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    found = [f"{name}.{field}" for name, models in SECTIONS.items() for m in models for field in m.model_fields]
+    found += [f"tricks.{slot}" for slot in SLOTS]
+    found += [f"tricks.{slot}.{knob}" for slot in SLOTS for t in tricks.registry()[slot].values() for knob in t.knobs]
+    return tuple(dict.fromkeys(found))

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from analysis import figures
+from analysis import tables
 from harness import config
 from harness.sweep import contents, keys, schema, spec, yaml12
 from harness.sweep.compose import compose
@@ -36,7 +36,7 @@ def test_every_spec_expands_and_says_what_it_asks(path: Path, scale: str) -> Non
     assert expansion.spec.question.endswith("?")
     assert expansion.spec.source
     for figure in expansion.spec.figures:
-        assert figure.split("_by_")[0] in figures.METRICS
+        assert figure.split("_by_")[0] in tables.METRICS
     if path.stem != "real_text":
         assert len(expansion.spec.seeds) >= 3
         assert expansion.spec.claims and expansion.spec.baseline

@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from harness.core.optimizer import Optimizer
 from harness.core.policy import Policy
 from harness.store import Run, dump_json, read_json, write_atomic
 
 
-def save(run: Run, policy: Policy, optimizer: torch.optim.Optimizer, step: int, keep: int) -> None:
+def save(run: Run, policy: Policy, optimizer: Optimizer, step: int, keep: int) -> None:
     """Writes the state before `step` and drops all but the newest `keep` checkpoints."""
     folder = run.path / "checkpoint"
     folder.mkdir(exist_ok=True)
@@ -26,10 +27,8 @@ def save(run: Run, policy: Policy, optimizer: torch.optim.Optimizer, step: int, 
     if final.exists():
         return
     temporary.mkdir()
-    names = [name for name, _ in policy.model.named_parameters()]
     tensors = {f"model/{name}": value.detach() for name, value in policy.model.named_parameters()}
-    for index, slots in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer/{names[index]}/{key}": value for key, value in slots.items()}
+    tensors |= {f"optimizer/{key}": value for key, value in optimizer.state().items()}
     save_file({key: value.contiguous() for key, value in tensors.items()}, temporary / "state.safetensors")
     _sync(temporary / "state.safetensors")
     write_atomic(temporary / "meta.json", dump_json({"step": step}))
@@ -41,7 +40,7 @@ def save(run: Run, policy: Policy, optimizer: torch.optim.Optimizer, step: int, 
         shutil.rmtree(torn, ignore_errors=True)
 
 
-def restore(run: Run, policy: Policy, optimizer: torch.optim.Optimizer) -> int:
+def restore(run: Run, policy: Policy, optimizer: Optimizer) -> int:
     """Loads the newest readable checkpoint in place and returns its step; 0 where there is none.
 
     A damaged one is passed over with a warning on stderr.
@@ -57,7 +56,7 @@ def restore(run: Run, policy: Policy, optimizer: torch.optim.Optimizer) -> int:
     return 0
 
 
-def _apply(tensors: dict[str, Any], policy: Policy, optimizer: torch.optim.Optimizer) -> None:
+def _apply(tensors: dict[str, Any], policy: Policy, optimizer: Optimizer) -> None:
     parameters = dict(policy.model.named_parameters())
     missing = [name for name in parameters if f"model/{name}" not in tensors]
     if missing:
@@ -65,13 +64,8 @@ def _apply(tensors: dict[str, Any], policy: Policy, optimizer: torch.optim.Optim
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[f"model/{name}"])
-    state: dict[int, dict[str, Any]] = {}
-    for index, name in enumerate(parameters):
-        prefix = f"optimizer/{name}/"
-        found = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-        if found:
-            state[index] = found
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
+    prefix = "optimizer/"
+    optimizer.load({key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)})
 
 
 def _newest_first(folder: Path) -> list[Path]:

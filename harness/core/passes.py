@@ -97,7 +97,7 @@ class _TurnHeads(torch.autograd.Function):
         g = torch.empty_like(normed)
         _rotate(grads[0][:turned].view(normed.shape), cos, -sin, out=g)
         product = g * normed
-        mean = (product * w[..., None]).sum(1, keepdim=True)
+        mean = torch.bmm(w[:, None], product)  # [heads, 1, N]
         g.mul_(w[..., None]).addcmul_(normed, mean, value=-1 / normed.shape[1])
         torch.mul(g, scale, out=out[:turned].view(normed.shape))
         out[turned:] = grads[0][turned:]

@@ -16,9 +16,21 @@ def derive(*parts: int | str) -> int:
 
 
 def uniforms(seeds: "np.ndarray", length: int) -> "np.ndarray":
-    """float64[*seeds.shape, length] in [0, 1), one independent stream per seed; a longer one only appends."""
-    streams = [np.random.Generator(np.random.Philox(key=int(seed))).random(length) for seed in seeds.reshape(-1)]
-    return np.stack(streams).reshape(*seeds.shape, length)
+    """float64[*seeds.shape, length] in [0, 1), one stream per seed; a longer one only appends.
+
+    SplitMix64 (Steele, Lea and Flood, 2014): the state advances by a fixed odd constant, so that all streams and
+    all their positions are computed at once.
+    """
+    with np.errstate(over="ignore"):
+        counter = np.arange(1, length + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = _mix(seeds.astype(np.uint64))[..., None] + counter
+        return (_mix(z) >> np.uint64(11)) * 2.0**-53
+
+
+def _mix(z: "np.ndarray") -> "np.ndarray":
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 def prompt_order(seed: int, size: int, start: int, count: int) -> list[int]:

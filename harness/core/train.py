@@ -20,6 +20,7 @@ from harness import store, tasks
 from harness.config import RunConfig
 from harness.core import checkpoint, engines, evaluate, metrics, seeds
 from harness.core.memory import keep_freed_memory
+from harness.core.optimizer import Optimizer
 from harness.core.policy import Policy
 from harness.core.record import Recorder
 from harness.core.shapes import Prompts
@@ -38,7 +39,7 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
     torch.manual_seed(config.seed)
 
     policy = Policy.load(identity.model)
-    optimizer = _optimizer(config, policy)
+    optimizer = Optimizer(policy, identity.train)
     engine = engines.load(identity.sampling.engine)
     slots = bind_slots(identity.tricks)
     task = tasks.load(identity.data)
@@ -112,7 +113,7 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
 def update(
     config: RunConfig,
     policy: Policy,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Optimizer,
     batch: Batch,
     slots: dict,
     step: int,
@@ -121,8 +122,6 @@ def update(
     """K optimizer updates on one batch; the pre-clip gradient norm of each. Stops at one that is not finite."""
     settings, sampling = config.identity.train, config.identity.sampling
     parts = settings.updates_per_rollout // settings.epochs
-    for group in optimizer.param_groups:
-        group["lr"] = settings.lr * min(1.0, (step + 1) / max(1, settings.warmup_steps))
     norms: list[float] = []
     num_prompts = len(batch.rows.lengths) // batch.group_size
     for epoch in range(settings.epochs):
@@ -130,29 +129,14 @@ def update(
             index = batch.of_prompts(torch.from_numpy(prompts))
             if not batch.kept[index].any():
                 continue  # all of its samples are filtered out: there is no gradient to follow
-            optimizer.zero_grad(set_to_none=True)
             for part in accumulate(
                 policy, batch, index, slots, sampling.temperature, float(parts), config.runtime.micro_batch_rows
             ):
                 ratios.add(part)
-            limit = settings.max_grad_norm or math.inf
-            norms.append(float(torch.nn.utils.clip_grad_norm_(policy.parameters(), limit)))
+            norms.append(optimizer.step(step))
             if not math.isfinite(norms[-1]):
                 return norms
-            optimizer.step()
     return norms
-
-
-def _optimizer(config: RunConfig, policy: Policy) -> torch.optim.Optimizer:
-    settings = config.identity.train
-    return torch.optim.AdamW(
-        policy.parameters(),
-        lr=settings.lr,
-        betas=(settings.beta1, settings.beta2),
-        eps=settings.adam_eps,
-        weight_decay=settings.weight_decay,
-        fused=True,
-    )
 
 
 def _draw(config: RunConfig, size: int, step: int) -> list[int]:

@@ -4,15 +4,18 @@ A whole value `${other.key}` stays live until a cell is complete, so that it fol
 out: every other kind of interpolation.
 """
 
+import contextlib
 import re
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter, ValidationError
 
 from harness import config, tricks
 from harness.sweep import keys
 from harness.tricks import nearest
 
+_SECTIONS: dict[str, Any] = {name: TypeAdapter(kinds[0]) for name, kinds in config.SECTIONS.items()}
+_SECTIONS["data"] = TypeAdapter(config.Data)
 _LIVE = re.compile(r"\$\{([\w.]+)\}")
 
 
@@ -52,6 +55,27 @@ def put(tree: dict[str, Any], key: str, value: Any) -> None:
             break
         node[part] = node = dict(child)
     config.set_key(tree, key, value)
+
+
+def ready(tree: dict[str, Any]) -> dict[str, Any]:
+    """The tree with every section and trick that is valid by itself validated; the others are left for the build."""
+    out = dict(tree)
+    for name, check in _SECTIONS.items():
+        with contextlib.suppress(ValidationError):
+            out[name] = check.validate_python(tree.get(name))
+    slots = tree.get("tricks")
+    if isinstance(slots, dict):
+        out["tricks"] = {slot: _ready_trick(slot, choice) for slot, choice in slots.items()}
+    return out
+
+
+def _ready_trick(slot: str, choice: Any) -> Any:
+    given = {"name": choice} if isinstance(choice, str) else choice
+    try:
+        knobs = tricks.complete(slot, given["name"], {k: v for k, v in given.items() if k != "name"})
+    except (tricks.TrickError, TypeError, KeyError, AttributeError):
+        return choice  # the build says what is wrong with it
+    return config.Trick.model_validate({"name": given["name"]} | knobs)
 
 
 def is_live(value: Any) -> bool:
@@ -101,13 +125,6 @@ def look_up(tree: dict[str, Any], key: str) -> Any:
 
 def _default(key: str) -> Any:
     section, _, name = key.partition(".")
-    models: dict[str, type[BaseModel]] = {
-        "model": config.Model,
-        "data": config.JsonlData,
-        "sampling": config.Sampling,
-        "train": config.Train,
-        "evaluate": config.Evaluate,
-        "runtime": config.Runtime,
-    }
-    info = models[section].model_fields.get(name) if section in models else None
+    models = config.SECTIONS.get(section, ())
+    info = models[-1].model_fields.get(name) if models else None
     return None if info is None or info.is_required() else info.default

@@ -14,6 +14,7 @@ from harness.config import ConfigError
 from harness.sweep import checks, contents
 from harness.sweep.axes import Axis, Level, Setting, label_of, same
 from harness.sweep.compose import compose, is_live, look_up, put, resolve
+from harness.sweep.compose import ready as ready_sections
 from harness.sweep.expression import Expression, ExpressionError
 from harness.sweep.grid import Cell, Expansion, assignments
 from harness.sweep.keys import groups
@@ -205,7 +206,7 @@ class _Expander:
         if key not in self.ready:
             filled = dict(start)
             self._fill_contents(filled)
-            self.ready[key] = config.ready(filled)
+            self.ready[key] = ready_sections(filled)
         ready = self.ready[key]
         changed = {name for name, section in tree.items() if section is not start.get(name)}
         if changed & {"model", "data", "evaluate"}:

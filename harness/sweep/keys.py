@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from harness import config, tricks
 from harness.tricks import SLOTS, nearest
@@ -107,16 +107,8 @@ def types_of(key: str) -> list[Any]:
 @functools.cache
 def _fields() -> dict[str, list[Any]]:
     """key -> the types (pydantic TypeAdapters) that it may have; data keys have one per kind of task."""
-    sections: dict[str, list[type[BaseModel]]] = {
-        "model": [config.Model],
-        "data": [config.ArithmeticData, config.JsonlData],
-        "sampling": [config.Sampling],
-        "train": [config.Train],
-        "evaluate": [config.Evaluate],
-        "runtime": [config.Runtime],
-    }
     found: dict[str, list[Any]] = {}
-    for section, models in sections.items():
+    for section, models in config.SECTIONS.items():
         for model in models:
             for name, info in model.model_fields.items():
                 if name == "benchmarks":

@@ -71,3 +71,26 @@ def four_words(tmp_path: Path) -> Path:
         return {"eval/accuracy": 0.5 + 0.1 * (seed - 1.5) + wobble[labels["arm"]][seed], "policy/entropy": 0.3}
 
     return write_sweep(tmp_path, {"arm": list(wobble)}, {"arm": "plain"}, curve, seeds=4)
+
+
+def change_manifest(root: Path, **changes: Any) -> Path:
+    file = root / "sweeps/made/manifest.json"
+    store.write_atomic(file, json.dumps(json.loads(file.read_text()) | changes))
+    return root
+
+
+def clip_sweep(root: Path, gain: float, seeds: int = 4, large: float = 1.0) -> Path:
+    """Aligned models gain `gain` in accuracy per 0.08 of upper clip, the large one `large` times it; base ones none."""
+
+    def curve(labels: dict[str, str], seed: int, step: int) -> dict[str, float]:
+        high = float(labels["eps_high"]) - 0.20
+        jitter = 0.001 * ((seed * 7 + int(1000 * high)) % 3 - 1)
+        up = gain * high / 0.08 if "aligned" in labels["model"] else 0.0
+        up *= large if "large" in labels["model"] else 1.0
+        return {"eval/accuracy": 0.4 + 0.05 * seed + up + jitter, "policy/entropy": 0.2 + high + jitter}
+
+    axes = {"model": ["small_base", "small_aligned", "large_aligned"], "eps_high": ["0.20", "0.24", "0.28", "0.32"]}
+    keys = {"model": "model", "eps_high": "tricks.surrogate.high"}
+    figures = ["accuracy_by_eps_high", "entropy_by_model"]
+    claims = ["T4", "T6", "T5"]
+    return write_sweep(root, axes, {"eps_high": "0.20"}, curve, seeds, keys=keys, claims=claims, figures=figures)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.smooth import smooth
+from analysis.smooth import segments, smooth
 
 Y = pd.Series([0.10, 0.20, 0.15, 0.30, 0.25, 0.40, 0.35, 0.50, 0.45, 0.60, 0.55, 0.70, 0.65, 0.62])
 AT = [0, 1, 2, 5, 10, 13]
@@ -15,6 +15,7 @@ AT = [0, 1, 2, 5, 10, 13]
     [
         ("paper", [0.2333, 0.2367, 0.2456, 0.2869, 0.4235, 0.4996]),
         ("live", [0.1000, 0.1100, 0.1180, 0.1631, 0.2639, 0.3558]),
+        ("tensorboard", [0.1000, 0.1556, 0.1533, 0.2666, 0.4463, 0.5507]),
         ("raw", [0.10, 0.20, 0.15, 0.40, 0.55, 0.62]),
     ],
 )
@@ -54,5 +55,11 @@ def test_a_run_shorter_than_the_window_takes_what_there_is() -> None:
 def test_a_repeated_step_and_an_unknown_reading_are_refused() -> None:
     with pytest.raises(ValueError, match="step 4 appears twice"):
         smooth(pd.Series([1.0, 2.0], index=[4, 4]))
-    with pytest.raises(ValueError, match="there are: paper, live, raw"):
+    with pytest.raises(ValueError, match="there are: paper, live, tensorboard, raw"):
         smooth(Y, "papre")  # type: ignore[arg-type]
+
+
+def test_a_line_breaks_over_a_gap_but_not_between_sparse_evaluations() -> None:
+    assert segments(pd.Series([0, 1, 2, 30, 31])).tolist() == [0, 0, 0, 1, 1]
+    assert segments(pd.Series([0, 20, 40, 60])).tolist() == [0, 0, 0, 0]
+    assert segments(pd.Series([7])).tolist() == [0]

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats as reference
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
@@ -53,6 +54,11 @@ def test_holm_by_hand() -> None:
     assert stats.holm([]) == []
 
 
+def test_holm_agrees_with_statsmodels() -> None:
+    p_values = np.random.default_rng(3).uniform(0, 0.3, 12).tolist()
+    assert stats.holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1].tolist())
+
+
 @pytest.mark.parametrize(("d", "seeds"), [(0.5, 34), (1.0, 10), (1.5, 6), (2.0, 5)])
 def test_seeds_needed_for_power_eight_tenths(d: float, seeds: int) -> None:
     assert stats.seeds_needed(d, 1.0) == seeds
@@ -87,8 +93,40 @@ def test_the_t_interval_covers_at_three_seeds_where_a_bootstrap_would_not() -> N
 
 
 def test_seed_band_by_hand() -> None:
-    wide = pd.DataFrame({"a": [1.0, 5.0], "b": [2.0, np.nan], "c": [3.0, np.nan]}, index=[0, 1])
-    band = stats.seed_band(wide)
-    assert band.loc[0, ["mean", "n"]].tolist() == [2.0, 3.0]
+    band = stats.seed_band(pd.DataFrame({"a": [1.0], "b": [2.0], "c": [3.0]}))
+    assert band.loc[0, ["mean", "n", "band"]].tolist() == [2.0, 3, "t"]
     assert band.loc[0, "high"] == pytest.approx(4.4841, abs=1e-4)
-    assert band.loc[1, "mean"] == 5.0 and math.isnan(band.loc[1, "low"])
+
+
+def test_bands_of_fewer_seeds_are_named_for_what_they_are() -> None:
+    two = stats.seed_band(pd.DataFrame({"a": [1.0], "b": [4.0]}))
+    assert two.loc[0, ["mean", "low", "high", "band"]].tolist() == [2.5, 1.0, 4.0, "range"]
+    one = stats.seed_band(pd.DataFrame({"a": [1.0]}), within=pd.Series([0.25]))
+    assert one.loc[0, ["mean", "low", "high", "band"]].tolist() == [1.0, 0.75, 1.25, "within"]
+
+
+def test_holm_levels_by_hand() -> None:
+    # .01 < .05/3 rejects, .02 < .05/2 rejects, .30 > .05/1 does not
+    assert stats.holm_level([0.02, math.nan, 0.30, 0.01])[::2] == pytest.approx([0.05 / 2, 0.05])
+    assert stats.holm_level([0.02, math.nan, 0.30, 0.01])[3] == pytest.approx(0.05 / 3)
+    # .02 > .05/3 stops at once, and so all stay at .05/3: .03 is not rejected although .03 < .05
+    assert stats.holm_level([0.02, 0.03, 0.04]) == pytest.approx([0.05 / 3] * 3)
+
+
+def test_an_interval_at_holms_level_leaves_out_zero_exactly_where_holm_rejects() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        families = rng.normal(rng.choice([0.0, 1.5, 3.0], 6), 1.0, (4, 6)).T.tolist()
+        p_values = [stats.paired(values).p for values in families]
+        for values, p, level in zip(families, stats.holm(p_values), stats.holm_level(p_values), strict=True):
+            interval = stats.paired(values, confidence=1 - level)
+            assert (p < 0.05) == (interval.low > 0 or interval.high < 0)
+
+
+def test_a_family_without_effects_is_called_different_in_at_most_five_per_cent() -> None:
+    rng = np.random.default_rng(2)
+    wrong = sum(
+        min(stats.holm([stats.paired(values).p for values in rng.normal(size=(6, 3)).tolist()])) < 0.05
+        for _ in range(500)
+    )
+    assert wrong / 500 <= 0.07  # 5 % and two standard errors

@@ -146,8 +146,9 @@ def test_evaluation_rows_are_kept_and_average_to_the_metric(make_run: MakeRun) -
         assert len(record["correct"]) == 40 and len(flat) == (80 if record["mode"] == "sample" else 40)
 
 
-def test_no_gradient_is_a_step_without_update_and_nan_is_a_result(make_run: MakeRun) -> None:
-    run = make_run("diverged", train__lr=1e30, train__max_grad_norm=None)
+def test_a_gradient_that_is_not_finite_is_a_result(make_run: MakeRun) -> None:
+    upside_down = {"name": "affine", "scale": -2.0, "shift": 1.0}
+    run = make_run("diverged", train__lr=1e30, train__max_grad_norm=None, tricks__reward=upside_down)
     train(run)
     status = run.status()
     assert status["state"] == "diverged" and "not finite" in status["error"]

@@ -9,6 +9,7 @@ import pytest
 
 from harness import config
 from harness.sweep import contents
+from harness.sweep.compose import ready
 
 TREE: dict[str, Any] = {
     "model": {"role": "tiny", "path": "somewhere", "content": "abc"},
@@ -82,7 +83,7 @@ def test_what_moves_it() -> None:
 
 
 def test_ready_sections_give_the_same_identity() -> None:
-    assert config.build(config.ready(TREE)) == config.build(TREE)
+    assert config.build(ready(TREE)) == config.build(TREE)
 
 
 def test_booleans_and_texts_are_not_numbers() -> None:

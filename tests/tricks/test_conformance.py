@@ -126,7 +126,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         tricks.get("advantage", "grup_z")
     with pytest.raises(tricks.TrickError, match="did you mean 'advantage'"):
         tricks.get("advantge", "group_z")
-    with pytest.raises(tricks.TrickError, match="did you mean 'high'.*its knobs: low, high"):
+    with pytest.raises(tricks.TrickError, match=r"did you mean .high..*its knobs: low, high"):
         tricks.complete("surrogate", "clip", {"hihg": 0.28})
     with pytest.raises(tricks.TrickError, match="takes a float, not 'big'"):
         tricks.complete("surrogate", "clip", {"high": "big"})

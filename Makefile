@@ -21,7 +21,7 @@ demo: .venv/installed
 	$(BIN)/python -m harness sweep $(SPEC)
 
 test: .venv/installed
-	$(BIN)/python -m pytest -n 2 -m 'not slow'
+	$(BIN)/python -m pytest -n 2
 
 slow: .venv/installed
 	$(BIN)/python -m pytest -m slow

@@ -14,12 +14,14 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERB
 
 import contextlib
 import io
+import itertools
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import unittest.mock
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,13 +93,10 @@ def _ours(root: Path, model: Path) -> tuple[list[float], list[dict[str, float]]]
         marks.append(time.process_time())
         return False
 
-    Policy.load = staticmethod(endless)  # type: ignore[method-assign]
-    try:
+    with unittest.mock.patch.object(Policy, "load", endless):
         core.train(run, mark)
-    finally:
-        Policy.load = staticmethod(load)  # type: ignore[method-assign]
     assert all(row["m"]["length/mean"] == TOKENS for row in run.read("metrics")[:-1])
-    seconds = [after - before for before, after in zip(marks[1:], marks[2:], strict=False)]
+    seconds = [after - before for before, after in itertools.pairwise(marks[1:])]
     return seconds[1:], [record["seconds"] for record in run.read("timing")][1:-1]
 
 
@@ -107,16 +106,16 @@ def _trl(root: Path, model: Path) -> list[float]:
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    problems = tasks.load(config.ArithmeticData(**DATA)).problems  # type: ignore[arg-type]
+    problems = tasks.load(config.ArithmeticData.model_validate(DATA)).problems
     end = vocabulary.tokens().index(vocabulary.END)
     marks: list[float] = []
 
     class Marks(TrainerCallback):
-        def on_step_begin(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
+        def on_step_begin(self, args, state, control, **kwargs):
             if state.global_step % UPDATES == 0:
                 marks.append(time.process_time())
 
-        def on_train_end(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
+        def on_train_end(self, args, state, control, **kwargs):
             marks.append(time.process_time())
 
     def reward(completions: list[str], **kwargs: object) -> list[float]:
@@ -156,13 +155,13 @@ def _trl(root: Path, model: Path) -> list[float]:
         )
         torch.set_num_threads(1)
         trainer.train()
-    seconds = [after - before for before, after in zip(marks, marks[1:], strict=False)]
+    seconds = [after - before for before, after in itertools.pairwise(marks)]
     assert len(seconds) == STEPS, seconds
     return seconds[1:]
 
 
 def _bare_products(folder: Path) -> list[float]:
-    """CPU seconds of the step's weight products alone: one pass for sampling, three (forward, two backward) to train."""
+    """CPU seconds of the weight products alone: one pass to sample, three to train (forward and two backward)."""
     model = architecture.fresh("small", 0)
     weights = [p.detach() for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     weights.append(model.lm_head.weight.detach())

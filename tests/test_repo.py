@@ -79,8 +79,15 @@ def test_every_file_says_what_it_does_and_is_one_job(path: Path) -> None:
 
 
 def test_help_loads_no_heavy_module() -> None:
-    code = "import sys; sys.argv = ['harness', '--help']\ntry:\n import runpy; runpy.run_module('harness', run_name='__main__')\n"
-    code += "except SystemExit as e: assert not e.code\nprint(sorted({m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
+    code = """
+import runpy, sys
+sys.argv = ["harness", "--help"]
+try:
+    runpy.run_module("harness", run_name="__main__")
+except SystemExit as end:
+    assert not end.code
+print(sorted({name.split(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     loaded = set(ast.literal_eval(done.stderr.splitlines()[-1]))

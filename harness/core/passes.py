@@ -18,7 +18,7 @@ def unit(x: Float[Tensor, "d N"], eps: Float[Tensor, "1"]) -> Float[Tensor, "d N
     """x̂ = x / sqrt(mean(x²) + eps) over the features."""
     if not torch.is_grad_enabled():
         return x * _scale(x, 0, eps)
-    return _Unit.apply(x, eps)  # type: ignore[no-any-return]
+    return _Unit.apply(x, eps)
 
 
 def turn_heads(
@@ -33,7 +33,7 @@ def turn_heads(
         head = h[: w.numel()].view(*w.shape, -1)
         _rotate((head * _scale(head, 1, eps)).mul_(w[..., None]), cos, sin, out=head)
         return h
-    return _TurnHeads.apply(h, w, cos, sin, eps)  # type: ignore[no-any-return]
+    return _TurnHeads.apply(h, w, cos, sin, eps)
 
 
 def swiglu(h: Float[Tensor, "II N"]) -> Float[Tensor, "I N"]:
@@ -41,7 +41,7 @@ def swiglu(h: Float[Tensor, "II N"]) -> Float[Tensor, "I N"]:
     if not torch.is_grad_enabled():
         gate, up = h.chunk(2)
         return F.silu(gate).mul_(up)
-    return _SwiGLU.apply(h)  # type: ignore[no-any-return]
+    return _SwiGLU.apply(h)
 
 
 def _scale(x: Tensor, dim: int, eps: Tensor) -> Tensor:

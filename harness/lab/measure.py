@@ -62,7 +62,7 @@ def respond(
     batch = tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left", add_special_tokens=False)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed or 0)
-        out = model.generate(  # type: ignore[operator]
+        out = model.generate(
             input_ids=batch["input_ids"],
             attention_mask=batch["attention_mask"],
             max_new_tokens=budget,

@@ -1,9 +1,9 @@
 """One run's configuration: frozen, in two parts, and the ids that follow from it.
 
-`identity` is all that can change a number the run records; `runtime` is how it is run (micro-batches,
-checkpoints, workers) and never changes an id. A cell id is 16 hex digits of sha256 over the canonical JSON of
-the whole resolved identity, never of a difference from defaults; a run id adds the seed. Leaves out: where
-values come from (`harness.sweep.expand` composes them).
+`identity` is all that can change a number the run records; `runtime` is how it is run (micro-batches, checkpoints,
+workers) and never changes an id. A cell id is 16 hex digits of sha256 over the canonical JSON of the whole resolved
+identity, never of a difference from defaults; a run id adds the seed. Leaves out: where values come from
+(`harness.sweep.expand` composes them).
 """
 
 import functools
@@ -154,7 +154,8 @@ class Identity(_Frozen):
     def _geometry(self) -> "Identity":
         updates, epochs = self.train.updates_per_rollout, self.train.epochs
         if updates % epochs:
-            raise ValueError(f"train.updates_per_rollout: {updates} is not a multiple of train.epochs = {epochs}")
+            cure = f"is not a multiple of train.epochs = {epochs}; set train.epochs=1"
+            raise ValueError(f"train.updates_per_rollout: {updates} {cure}")
         if updates // epochs > self.sampling.prompts_per_step:
             raise ValueError(
                 f"train.updates_per_rollout: {updates // epochs} minibatches an epoch need at least as many prompts, "

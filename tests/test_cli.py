@@ -89,7 +89,8 @@ def test_a_name_that_is_no_folder_is_said_to_be_taken_from_the_hub(
 
 
 def test_mistake_7_clip_axis_with_one_update_per_rollout(say: Say) -> None:
-    text = say(GOOD, "train.updates_per_rollout=1")
+    assert "1 is not a multiple of train.epochs = 2; set train.epochs=1" in say(GOOD, "train.updates_per_rollout=1")
+    text = say(GOOD, "train.updates_per_rollout=1", "train.epochs=1")
     assert text.startswith("spec.yaml:2:8: axis 'tricks.surrogate.high' sets tricks.surrogate.high, but with ")
     assert "set train.updates_per_rollout: 4 in `base`" in text
 

@@ -12,7 +12,7 @@ REWARD = "question: q\naxes: {tricks.reward: [raw, affine]}\nbase: {tricks.advan
 
 
 def test_a_clip_axis_needs_more_than_one_update(problems: Problems, grid: Grid) -> None:
-    text = problems(CLIP + "base: {train.updates_per_rollout: 1}")
+    text = problems(CLIP + "base: {train.updates_per_rollout: 1, train.epochs: 1}")
     assert "spec.yaml:2:8: axis 'eps' sets tricks.surrogate.high" in text
     assert "set train.updates_per_rollout: 4 in `base`" in text
     assert len(grid(CLIP.removeprefix("question: q\n") + "base: {train.updates_per_rollout: 2}").cells) == 2
@@ -20,6 +20,7 @@ def test_a_clip_axis_needs_more_than_one_update(problems: Problems, grid: Grid) 
 
 def test_a_clip_axis_crossed_with_one_update_may_exclude_it(problems: Problems, grid: Grid) -> None:
     crossed = "axes: {k: {key: train.updates_per_rollout, values: [1, 4]}, tricks.surrogate.low: [0.1, 0.2]}\n"
+    crossed += "base: {train.epochs: 1}\n"
     assert "in 2 of 4 cells" in problems("question: q\n" + crossed)
     assert len(grid(crossed + "exclude: [{k: 1, tricks.surrogate.low: 0.1}, {k: 1}]").cells) == 2
 

@@ -100,7 +100,7 @@ def made(small_spec: Path, tmp_path: Path) -> plan.Plan:
 
 def test_the_estimate_is_measured_where_it_can_be(made: plan.Plan, tmp_path: Path) -> None:
     guess = plan.estimate(made, 2)
-    assert guess.cpu_hours == pytest.approx(6 * 0.6 / 60)  # minutes_per_run of experiments/scale/mini.yaml
+    assert guess.cpu_hours == pytest.approx(6 * 0.5 / 60)  # minutes_per_run of experiments/scale/mini.yaml
     assert guess.wall_hours == pytest.approx(guess.cpu_hours / 2)
     assert guess.measured == 0
     run = store.create_run(tmp_path, next(iter(made.expansion.runs())).config)

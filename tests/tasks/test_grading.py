@@ -64,5 +64,5 @@ def test_a_row_that_does_not_fit_names_its_place(tmp_path: Path, rows: list[obje
 
 
 def test_a_missing_file_says_how_to_give_one() -> None:
-    with pytest.raises(FileNotFoundError, match="data.path=FILE"):
+    with pytest.raises(FileNotFoundError, match=r"data\.path=FILE"):
         jsonl.problems(JsonlData(path="nowhere.jsonl"))

@@ -2,8 +2,7 @@
 
 `identity` is all that can change a number the run records; `runtime` is how it is run (micro-batches, checkpoints,
 workers) and never changes an id. A cell id is 16 hex digits of sha256 over the canonical JSON of the whole resolved
-identity, never of a difference from defaults; a run id adds the seed. Leaves out: where values come from
-(`harness.sweep.expand` composes them).
+identity, never of a difference from defaults; a run id adds the seed. Leaves out: composition (`harness.sweep`).
 """
 
 import functools

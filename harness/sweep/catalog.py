@@ -4,7 +4,7 @@ Read from the source text of harness/tricks and the files of experiments/recipe.
 """
 
 from rich.console import Console
-from rich.table import Table
+from rich.padding import Padding
 from rich.text import Text
 
 from harness import tricks
@@ -31,10 +31,10 @@ def knobs(trick: Trick) -> str:
 
 
 def show(name: str | None, console: Console) -> None:
-    """All tricks as a table, or those named `name` (a trick or a slot) in full. Raises ValueError for neither."""
+    """All tricks by slot, or those named `name` (a trick or a slot) in full. Raises ValueError for neither."""
     registry = tricks.registry()
     if name is None:
-        _table([trick for slot in SLOTS for trick in registry[slot].values()], console)
+        _list([trick for slot in SLOTS for trick in registry[slot].values()], console)
         return
     chosen = [trick for slot in SLOTS for trick in registry[slot].values() if name in (slot, trick.name)]
     if not chosen:
@@ -49,14 +49,15 @@ def show(name: str | None, console: Console) -> None:
         console.print()
 
 
-def _table(chosen: list[Trick], console: Console) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold", show_lines=False)
-    for column in ("slot", "trick", "formula", "knobs", "source", "recipes"):
-        table.add_column(column, overflow="fold")
+def _list(chosen: list[Trick], console: Console) -> None:
+    """A heading per slot; per trick its knobs, formula, source and users, wrapped under its name."""
     before = ""
     for trick in chosen:
-        slot = trick.slot if trick.slot != before else ""
-        row = (slot, trick.name, trick.formula, knobs(trick), trick.source, ", ".join(users(trick)))
-        table.add_row(*(Text(cell) for cell in row))
-        before = trick.slot
-    console.print(table)
+        if trick.slot != before:
+            console.print(Text(trick.slot, style="bold"))
+            before = trick.slot
+        name = f"{trick.name}({knobs(trick)})" if trick.knobs else trick.name
+        console.print(Text(f"  {name}", style="cyan"))
+        used = f"; in {', '.join(users(trick))}" if users(trick) else ""
+        for line in (trick.formula, f"{trick.source.rstrip('.')}{used}"):
+            console.print(Padding(Text(line), (0, 0, 0, 6)))

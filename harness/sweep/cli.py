@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     actions = sub.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="make the miniature models from scratch")
     build.add_argument("--only", nargs="*", metavar="ROLE", help="only these models")
-    build.add_argument("--to", type=Path, metavar="DIR", help="where to (harness/lab/weights)")
+    build.add_argument("--target", type=Path, metavar="DIR", help="where to (harness/lab/weights)")
     sub = command("work", None)  # what the pool starts; not for people
     sub.add_argument("sweep")
     sub.add_argument("--parent", type=int)

@@ -145,6 +145,6 @@ def schema(options: argparse.Namespace) -> int:
 def lab(options: argparse.Namespace) -> int:
     from harness.lab import build as building
 
-    target = options.to or Path(__file__).resolve().parents[1] / "lab" / "weights"
+    target = options.target or Path(__file__).resolve().parents[1] / "lab" / "weights"
     building.build(target, options.only)
     return 0

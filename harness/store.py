@@ -36,7 +36,6 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 State = Literal["new", "running", "stopped", "done", "failed", "diverged", "stale"]
-STATES: tuple[State, ...] = ("new", "running", "stopped", "done", "failed", "diverged", "stale")
 
 
 def write_atomic(path: Path, text: str) -> None:

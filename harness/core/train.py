@@ -11,7 +11,6 @@ runs it and when (`harness.sweep.launch`).
 import math
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -152,8 +151,3 @@ def _noise(config: RunConfig, step: int, chosen: list[int]) -> np.ndarray:
         noise.append([seeds.derive(config.seed, "rollout", step, i, seen[i] * size + g) for g in range(size)])
         seen[i] += 1
     return np.array(noise)
-
-
-def run_folder(path: Path) -> None:
-    """Trains the run in a folder by hand, without a claim."""
-    train(store.Run(path))

@@ -66,9 +66,8 @@ def test_a_stop_at_any_boundary_resumes_to_the_same_bytes(make_run: MakeRun, at:
 def test_a_kill_at_any_instant_resumes_to_the_same_bytes(make_run: MakeRun, tmp_path: Path) -> None:
     whole, killed = make_run("whole", train__steps=12), make_run("killed", train__steps=12)
     train(whole)
-    code = (
-        "import sys; from pathlib import Path; from harness.core.train import run_folder; run_folder(Path(sys.argv[1]))"
-    )
+    code = "import sys; from pathlib import Path; from harness import store; from harness.core.train import train;"
+    code += " train(store.Run(Path(sys.argv[1])))"
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     for lines in (1, 3, 8):  # kill -9 as soon as that many steps are recorded
         process = subprocess.Popen([sys.executable, "-c", code, str(killed.path)], env=environment)

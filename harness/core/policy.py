@@ -54,8 +54,9 @@ class Policy:
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"] | None]:
         """log π(token) of every response token in nats, 0 beyond its length; full-vocabulary entropy if asked."""
         mask = rows.mask
-        logits = (qwen3.packed_logits if self.fast else _padded_logits)(self.model, rows)
-        logits = logits.float() if temperature == 1.0 else logits.float() / temperature
+        packed = self.fast and qwen3.fits(self.model, rows)
+        logits = (qwen3.packed_logits if packed else _padded_logits)(self.model, rows)
+        logits = tempered(logits, temperature)
         chosen = -F.cross_entropy(logits, rows.tokens[mask], reduction="none")
         logp = torch.zeros(mask.shape).masked_scatter(mask, chosen)
         if not with_entropy:
@@ -67,6 +68,11 @@ class Policy:
         """A decoder with `first_logits`, `step(tokens)` and `keep(rows)`, prompts repeated `samples` times."""
         kind = qwen3.Decoder if self.fast else _CachedDecoder
         return kind(self.model, prompts, samples, max_new_tokens)
+
+
+def tempered(logits: Float[Tensor, "n V"], temperature: float) -> Float[Tensor, "n V"]:
+    """logits / temperature in fp32; without the pass over all of them where it divides by one."""
+    return logits.float() if temperature == 1.0 else logits.float() / temperature
 
 
 def find_folder(path: str) -> Path | None:

@@ -3,7 +3,8 @@
 Reads the weights of a `Qwen3ForCausalLM` in place and computes what its forward computes (held by tests). Two
 things make it fast at miniature size: scoring runs every linear map over valid tokens only, and each prompt once
 for all of its samples; decoding writes into a preallocated cache. Leaves out: biases, sliding windows and scaled
-rotary embeddings (`supports` says no, and `policy.py` takes transformers' own forward).
+rotary embeddings (`supports` says no), and attention too large to hold at once (`fits`); `policy.py` then takes
+transformers' own forward.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from harness.core import passes
+from harness.core.passes import Gather, Layer
 from harness.core.shapes import Prompts, Rows
+
+LARGEST_ATTENTION = 1 << 28  # bytes per layer
 
 
 def supports(model: Any) -> bool:
@@ -31,18 +35,11 @@ def supports(model: Any) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Layer:
-    """One block's weights, concatenated where one product or pass serves several.
-
-    A norm's weight w is folded into the product after it: (w x̂) Mᵀ = x̂ (M diag w)ᵀ, one pass over the tokens less.
-    """
-
-    qkv: Tensor
-    qk_norm: Tensor  # [H + K, D], the two norms' weights by head
-    out: Tensor
-    gate_up: Tensor
-    down: Tensor
+def fits(model: Any, rows: Rows) -> bool:
+    """Whether one layer's attention probabilities over these rows, which are kept for the backward, stay small."""
+    prompts, response = rows.prompts.ids.shape, rows.tokens.shape[1]
+    slots = (prompts[0] + len(rows.lengths)) * max(prompts[1], response) * (prompts[1] + response)
+    return slots * model.config.num_attention_heads * 4 <= LARGEST_ATTENTION
 
 
 @dataclass(frozen=True)
@@ -92,14 +89,16 @@ class Weights:
         angles = self.inverse_frequency[:, None] * positions.float()
         return angles.cos(), angles.sin()
 
-    def project(self, layer: Layer, x: Float[Tensor, "d N"], rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
-        """Queries [N,H,D], keys and values [N,K,D] of tokens x; the first two normalised and rotated."""
-        y = passes.turn_heads(layer.qkv @ passes.unit(x, self.eps), layer.qk_norm, *rotary, self.eps)
+    def project(self, layer: Layer, x: Float[Tensor, "d N"], rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Queries [N,H,D], keys and values [N,2,K,D] of tokens x; queries and keys turned. No gradient."""
+        y = layer.qkv @ passes.unit(x, self.eps)
+        passes.turn_heads(y, layer.qk_norm, *rotary, self.eps)
         by_token = y.T.contiguous().view(x.shape[1], -1, self.head_dim)
-        return by_token.split([self.heads, self.kv_heads, self.kv_heads], dim=1)
+        return by_token[:, : self.heads], by_token[:, self.heads :].unflatten(1, (2, self.kv_heads))
 
-    def mlp(self, layer: Layer, x: Float[Tensor, "d N"]) -> Float[Tensor, "d N"]:
-        return layer.down @ passes.swiglu(layer.gate_up @ passes.unit(x, self.eps))
+    def mlp(self, layer: Layer, x: Float[Tensor, "d N"]) -> None:
+        """x += MLP(x), no gradient."""
+        x.addmm_(layer.down, passes.swiglu(layer.gate_up @ passes.unit(x, self.eps)))
 
     def logits(self, x: Float[Tensor, "d N"]) -> Float[Tensor, "N V"]:
         return passes.unit(x, self.eps).T @ self.head.T
@@ -112,33 +111,30 @@ def packed_logits(model: Any, rows: Rows) -> Float[Tensor, "n V"]:
     Valid prompt tokens come first in the packed axis, then each response without its last token. Hidden states are
     [d, N], tokens last (`passes.py` says why).
     """
-    w, pack = Weights.of(model), _pack(rows)
+    w = Weights.of(model)
+    pack = _pack(rows, w)
     x, rotary = w.embed(pack.tokens).T.contiguous(), w.rotary(pack.positions)
     for layer in w.layers:
-        q, k, v = w.project(layer, x, rotary)
-        x = x + layer.out @ _attend(q, k, v, pack).T
-        x = x + w.mlp(layer, x)
+        x = passes.mlp(passes.attention(x, layer, *rotary, w.eps, pack.gather), layer, w.eps)
     return passes.unit(x, w.eps).T.index_select(0, pack.predictor) @ w.head.T
 
 
 @dataclass(frozen=True)
 class _Pack:
-    """Where each token of the padded rows lies in the packed axis, and back.
+    """The valid tokens of padded rows along one axis, and where each lies in the attention.
 
-    R = P + B attention rows: each prompt over itself, then each response over its prompt and itself. Queries are
-    padded to W, keys to L + T; a padded slot repeats token 0, which the mask hides or nothing reads.
+    R = P + B attention rows: each prompt over itself, then each response over its prompt and itself, so W is the
+    longer of prompt and response, S their sum. N is filled up with token 0 to a multiple of 16, the width at which
+    products and passes over [features, N] are aligned.
     """
 
     tokens: Tensor  # [N]
     positions: Tensor  # [N]
-    queries: Tensor  # [R · W] packed index
-    keys: Tensor  # [R · (L + T)] packed index
-    mask: Tensor  # [R, 1, W, L + T] additive
-    back: Tensor  # [N] index into R · W
     predictor: Tensor  # [n] packed index whose hidden state predicts each response token
+    gather: Gather
 
 
-def _pack(rows: Rows) -> _Pack:
+def _pack(rows: Rows, w: Weights) -> _Pack:
     prompts = rows.prompts
     (num_prompts, width), num_rows = prompts.ids.shape, len(rows.lengths)
     inputs = rows.lengths - 1  # response tokens that predict a later one
@@ -151,7 +147,7 @@ def _pack(rows: Rows) -> _Pack:
     row_place = torch.zeros(num_rows, span, dtype=torch.long)
     row_place[at_row] = torch.arange(num_prompt_tokens, num_tokens)
 
-    steps = torch.arange(max(width, span))
+    steps, fill = torch.arange(max(width, span)), (0, -num_tokens % 16)
     starts = prompts.lengths[rows.prompt_index]
     positions = torch.cat([steps[:width].expand_as(at_prompt)[at_prompt], (starts[:, None] + steps[:span])[at_row]])
     padded = rows.tokens[:, :span] if rows.tokens.shape[1] >= span else F.pad(rows.tokens, (0, 1))
@@ -160,38 +156,32 @@ def _pack(rows: Rows) -> _Pack:
     before = torch.cat([(prompts.lengths.cumsum(0) - 1)[rows.prompt_index][:, None], row_place], dim=1)
     predictor = before[torch.arange(span + 1) < rows.lengths[:, None]]
 
-    longest = len(steps)
-    query_place = torch.zeros(num_prompts + num_rows, longest, dtype=torch.long)
+    longest, total = len(steps), num_prompts + num_rows
+    query_place = torch.zeros(total, longest, dtype=torch.long)
     query_place[:num_prompts, :width], query_place[num_prompts:, :span] = prompt_place, row_place
-    at_query = torch.zeros(num_prompts + num_rows, longest, dtype=torch.bool)
+    at_query = torch.zeros(total, longest, dtype=torch.bool)
     at_query[:num_prompts, :width], at_query[num_prompts:, :span] = at_prompt, at_row
-    key_place = torch.zeros(num_prompts + num_rows, width + span, dtype=torch.long)
+    key_place = torch.zeros(total, width + span, dtype=torch.long)
     key_place[:num_prompts, :width] = prompt_place
     key_place[num_prompts:] = torch.cat([prompt_place[rows.prompt_index], row_place], dim=1)
     causal = steps[:, None] >= steps
-    see = torch.zeros(num_prompts + num_rows, 1, longest, width + span, dtype=torch.bool)
+    see = torch.zeros(total, 1, longest, width + span, dtype=torch.bool)
     see[:num_prompts, 0, :, :width] = causal[:, :width]
     see[num_prompts:, 0, :, :width] = at_prompt[rows.prompt_index][:, None, :]
     see[num_prompts:, 0, :, width:] = causal[:, :span]
-    mask = torch.zeros(see.shape).masked_fill_(~see, -torch.inf)
-    back = at_query.flatten().nonzero()[:, 0]
-    return _Pack(tokens, positions, query_place.flatten(), key_place.flatten(), mask, back, predictor)
 
-
-def _attend(q: Tensor, k: Tensor, v: Tensor, pack: _Pack) -> Float[Tensor, "N HD"]:
-    num_rows, _, width, span = pack.mask.shape
-
-    def rows(x: Tensor, index: Tensor, length: int) -> Tensor:  # [R, heads, length, D]
-        return x.index_select(0, index).view(num_rows, length, *x.shape[1:]).transpose(1, 2)
-
-    out = F.scaled_dot_product_attention(
-        rows(q, pack.queries, width),
-        rows(k, pack.keys, span),
-        rows(v, pack.keys, span),
-        attn_mask=pack.mask,
-        enable_gqa=q.shape[1] != k.shape[1],
+    every, heads = w.heads + 2 * w.kv_heads, torch.arange(w.heads + 2 * w.kv_heads)[:, None]
+    q, k, v = heads.split([w.heads, w.kv_heads, w.kv_heads])
+    slot = torch.arange(total)[:, None, None] * w.heads + q  # [R, H, 1]
+    gather = Gather(
+        queries=(query_place[:, None] * every + q).flatten(),
+        keys=(key_place[:, None] * every + k).flatten(),
+        values=(key_place[:, None] * every + v).flatten(),
+        mask=torch.zeros(see.shape).masked_fill_(~see, -torch.inf),
+        back=(slot * longest + steps).transpose(1, 2)[at_query].flatten(),
+        kv_heads=w.kv_heads,
     )
-    return out.transpose(1, 2).reshape(num_rows * width, -1).index_select(0, pack.back)
+    return _Pack(F.pad(tokens, fill), F.pad(positions, fill), predictor, gather)
 
 
 class Decoder:
@@ -206,22 +196,19 @@ class Decoder:
         valid = torch.arange(self.width) < self.lengths[:, None]
         hidden = F.pad(~valid, (0, max_new_tokens)).repeat_interleave(w.kv_heads, dim=0)
         self.mask = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)  # [rows · K, columns]
-        shape = (len(index), w.kv_heads, self.width + max_new_tokens, w.head_dim)
-        self.keys = [torch.empty(shape) for _ in w.layers]
-        self.values = [torch.empty(shape) for _ in w.layers]
+        shape = (2, len(index), w.kv_heads, self.width + max_new_tokens, w.head_dim)
+        self.cache = [torch.empty(shape) for _ in w.layers]  # keys, values
 
         x = w.embed(prompts.ids.flatten()).T.contiguous()
         rotary = w.rotary(torch.arange(self.width).repeat(num_prompts))
-        for number, layer in enumerate(w.layers):
-            q, k, v = (
-                part.view(num_prompts, self.width, -1, w.head_dim).transpose(1, 2)
-                for part in w.project(layer, x, rotary)
-            )
-            self.keys[number][:, :, : self.width] = k[index]
-            self.values[number][:, :, : self.width] = v[index]
-            a = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-            x = x + layer.out @ a.transpose(1, 2).reshape(num_prompts * self.width, -1).T
-            x = x + w.mlp(layer, x)
+        for layer, cache in zip(w.layers, self.cache, strict=True):
+            q, kv = w.project(layer, x, rotary)
+            q = q.view(num_prompts, self.width, w.heads, -1).transpose(1, 2)
+            kv = kv.view(num_prompts, self.width, 2, w.kv_heads, -1).permute(2, 0, 3, 1, 4)
+            cache[:, :, :, : self.width] = kv[:, index]
+            a = F.scaled_dot_product_attention(q, kv[0], kv[1], is_causal=True, enable_gqa=True)
+            x.addmm_(layer.out, a.transpose(1, 2).reshape(num_prompts * self.width, -1).T)
+            w.mlp(layer, x)
         last = torch.arange(num_prompts) * self.width + prompts.lengths - 1
         self.first_logits = w.logits(x[:, last])[index]  # [rows, V]
 
@@ -230,17 +217,15 @@ class Decoder:
         w, column, num_rows = self.weights, self.width + self.filled, len(tokens)
         rotary = w.rotary(self.lengths + self.filled)
         x, mask = w.embed(tokens).T.contiguous(), self.mask[:, None, : column + 1]
-        for number, layer in enumerate(w.layers):
-            q, k, v = w.project(layer, x, rotary)
-            keys, values = self.keys[number], self.values[number]
-            keys[:, :, column], values[:, :, column] = k, v
+        for layer, cache in zip(w.layers, self.cache, strict=True):
+            q, kv = w.project(layer, x, rotary)
+            cache[:, :, :, column] = kv.transpose(0, 1)
+            keys, values = cache[..., : column + 1, :].flatten(1, 2)
             # The query heads that share a key head stand in the place of query positions.
             q = q.reshape(num_rows * w.kv_heads, -1, w.head_dim)
-            seen = keys.flatten(0, 1)[:, : column + 1].transpose(1, 2)
-            share = torch.baddbmm(mask, q, seen, alpha=w.head_dim**-0.5).softmax(-1)
-            a = torch.bmm(share, values.flatten(0, 1)[:, : column + 1])
-            x = x + layer.out @ a.reshape(num_rows, -1).T
-            x = x + w.mlp(layer, x)
+            share = torch.baddbmm(mask, q, keys.transpose(1, 2), alpha=w.head_dim**-0.5).softmax(-1)
+            x.addmm_(layer.out, torch.bmm(share, values).view(num_rows, -1).T)
+            w.mlp(layer, x)
         self.filled += 1
         return w.logits(x)
 
@@ -248,5 +233,4 @@ class Decoder:
         """Drops all rows but these."""
         self.lengths = self.lengths[rows]
         self.mask = self.mask.view(-1, self.weights.kv_heads, self.mask.shape[1])[rows].flatten(0, 1)
-        self.keys = [cache[rows] for cache in self.keys]
-        self.values = [cache[rows] for cache in self.values]
+        self.cache = [cache[:, rows] for cache in self.cache]

@@ -54,6 +54,21 @@ def test_gradients_equal_transformers(policy: Policy, rollout: Rollout) -> None:
         assert torch.allclose(ours, theirs, atol=1e-5 * float(theirs.abs().max()) + 1e-7)
 
 
+def test_attention_too_large_to_hold_takes_the_other_forward(
+    policy: Policy, rollout: Rollout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = _rows(rollout)
+    packed, _ = policy.logprobs(rows, 1.0)
+    width, response, heads = rollout.prompts.ids.shape[1], rows.tokens.shape[1], policy.model.config.num_attention_heads
+    largest = (4 + 20) * max(width, response) * (width + response) * heads * 4  # 4 prompts and 20 rows, fp32
+    monkeypatch.setattr(qwen3, "LARGEST_ATTENTION", largest)
+    assert qwen3.fits(policy.model, rows)
+    monkeypatch.setattr(qwen3, "LARGEST_ATTENTION", largest - 1)
+    assert not qwen3.fits(policy.model, rows)
+    monkeypatch.setattr(qwen3, "packed_logits", None)
+    assert torch.allclose(policy.logprobs(rows, 1.0)[0], packed, atol=2e-5)
+
+
 def test_behaviour_log_probabilities_and_entropy_equal_the_training_ones(policy: Policy, rollout: Rollout) -> None:
     logp, entropy = policy.logprobs(_rows(rollout), 1.0, with_entropy=True)
     assert entropy is not None

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from harness.core.engines import SamplingParams
-from harness.core.policy import Policy
+from harness.core.policy import Policy, tempered
 from harness.core.seeds import uniforms
 from harness.core.shapes import Prompts, Rollout
 
@@ -38,7 +38,7 @@ class HfEngine:
         decoder = self.policy.decoder(prompts, samples, limit)
         rows, alive, logits = torch.arange(total), torch.ones(total, dtype=torch.bool), decoder.first_logits
         for t in range(limit):
-            logs = (logits.float() / (params.temperature or 1.0)).log_softmax(-1)
+            logs = tempered(logits, params.temperature or 1.0).log_softmax(-1)
             probabilities = logs.exp()
             token = _choose(probabilities, noise[rows, t], params) if noise is not None else logs.argmax(-1)
             tokens[rows, t] = token

@@ -15,6 +15,14 @@ from typing import Any
 
 SLOTS = ("admit", "reward", "keep", "advantage", "weight", "surrogate", "penalty")
 
+# Names that a reader of the literature may look for, and why there is no such trick.
+ABSENT = {
+    ("advantage", "batch_mean_group_std"): (
+        "a group of equal rewards is off the batch's mean and has deviation 0: under a batch mean of 1/3 its zeros "
+        "give A = (0 - 1/3) / 1e-6 = -333333; choose group_z, batch_z or group_mean_batch_std"
+    ),
+}
+
 Knob = float | int | bool | str
 _KNOB_TYPES: dict[str, type] = {"float": float, "int": int, "bool": bool, "str": str}
 
@@ -49,6 +57,16 @@ class Trick:
         line = next((part for part in self.doc.splitlines() if part.strip().startswith("Ref:")), "")
         return line.strip().removeprefix("Ref:").strip()
 
+    @property
+    def affine_invariant(self) -> bool:
+        """Whether scale · r + shift, scale > 0, gives the same as r: the docstring says "Affine invariant"."""
+        return "Affine invariant" in self.doc
+
+    @property
+    def group_centred(self) -> bool:
+        """Whether its formula takes the group's mean off the reward, so that a group of one gives 0."""
+        return "- mean_g(r)" in self.formula
+
 
 def nearest(word: str, words: Any, lead: str = "; did you mean ") -> str:
     """`; did you mean 'clip'?` when one of `words` is close to `word`, else nothing."""
@@ -69,6 +87,13 @@ def _read(slot: str) -> dict[str, Trick]:
     return {node.name: _trick(slot, node) for node in functions if not node.name.startswith("_")}
 
 
+@functools.cache
+def contract(slot: str) -> str:
+    """What the slot decides, what it offers and what it takes back: its module's docstring."""
+    path = Path(__file__).with_name(f"{slot}.py")
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
 def _trick(slot: str, node: ast.FunctionDef) -> Trick:
     knobs, defaults = {}, {}
     for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
@@ -86,6 +111,8 @@ def get(slot: str, name: str) -> Trick:
     tricks = registry()
     if slot not in tricks:
         raise TrickError(slot, f"no such slot '{slot}'{nearest(slot, SLOTS)} (slots: {', '.join(SLOTS)})")
+    if (slot, name) in ABSENT:
+        raise TrickError(slot, f"no trick '{name}' in slot '{slot}', for {ABSENT[slot, name]}")
     if name not in tricks[slot]:
         raise TrickError(
             slot,
@@ -120,18 +147,21 @@ def _coerce(slot: str, name: str, key: str, value: Any, kind: type) -> Knob:
     raise TrickError(f"{slot}.{key}", f"knob '{key}' of '{name}' takes a {kind.__name__}, not {value!r}")
 
 
-def bind(slot: str, name: str, knobs: Mapping[str, Knob]) -> Callable[..., Any]:
-    """The trick as a function of a mapping of everything its slot offers; it takes what its signature names.
+@dataclass(frozen=True)
+class Bound:
+    """A trick with its knobs, a function of everything its slot offers; `inputs` names what it takes of that."""
 
-    Imports the slot's module, hence torch.
-    """
+    function: Callable[..., Any]
+    inputs: tuple[str, ...]
+    knobs: Mapping[str, Knob]
+
+    def __call__(self, offered: Mapping[str, Any]) -> Any:
+        return self.function(*(offered[name] for name in self.inputs), **self.knobs)
+
+
+def bind(slot: str, name: str, knobs: Mapping[str, Knob]) -> Bound:
+    """The trick, ready to call. Imports the slot's module, hence torch."""
     import importlib
 
-    trick = get(slot, name)
     function = getattr(importlib.import_module(f"{__name__}.{slot}"), name)
-    settings = complete(slot, name, knobs)
-
-    def bound(offered: Mapping[str, Any]) -> Any:
-        return function(*(offered[key] for key in trick.inputs), **settings)
-
-    return bound
+    return Bound(function, get(slot, name).inputs, complete(slot, name, knobs))

@@ -1,7 +1,7 @@
-"""Checkpoints: weights, optimizer state and the step they precede; atomic, the last few kept.
+"""Checkpoints: everything a run has learnt and the step it precedes; atomic, the last few kept.
 
 A checkpoint is a folder `checkpoint/step_000020` that appears by rename when complete. Nothing in it is pickled.
-Randomness and data position follow from (seed, step), so none is stored.
+Randomness and data position follow from (seed, step), so none is stored. Leaves out: what is in it (`learner.py`).
 """
 
 import os
@@ -9,17 +9,14 @@ import shutil
 import sys
 import uuid
 from pathlib import Path
-from typing import Any
 
-import torch
 from safetensors.torch import load_file, save_file
 
-from harness.core.optimizer import Optimizer
-from harness.core.policy import Policy
+from harness.core.learner import Learner
 from harness.store import Run, dump_json, read_json, write_atomic
 
 
-def save(run: Run, policy: Policy, optimizer: Optimizer, step: int, keep: int) -> None:
+def save(run: Run, learner: Learner, step: int, keep: int) -> None:
     """Writes the state before `step` and drops all but the newest `keep` checkpoints."""
     folder = run.path / "checkpoint"
     folder.mkdir(exist_ok=True)
@@ -27,9 +24,8 @@ def save(run: Run, policy: Policy, optimizer: Optimizer, step: int, keep: int) -
     if final.exists():
         return
     temporary.mkdir()
-    tensors = {f"model/{name}": value.detach() for name, value in policy.model.named_parameters()}
-    tensors |= {f"optimizer/{key}": value for key, value in optimizer.state().items()}
-    save_file({key: value.contiguous() for key, value in tensors.items()}, temporary / "state.safetensors")
+    tensors = {key: value.contiguous() for key, value in learner.tensors().items()}
+    save_file(tensors, temporary / "state.safetensors")
     _sync(temporary / "state.safetensors")
     write_atomic(temporary / "meta.json", dump_json({"step": step}))
     os.replace(temporary, final)
@@ -40,7 +36,7 @@ def save(run: Run, policy: Policy, optimizer: Optimizer, step: int, keep: int) -
         shutil.rmtree(torn, ignore_errors=True)
 
 
-def restore(run: Run, policy: Policy, optimizer: Optimizer) -> int:
+def restore(run: Run, learner: Learner) -> int:
     """Loads the newest readable checkpoint in place and returns its step; 0 where there is none.
 
     A damaged one is passed over with a warning on stderr.
@@ -48,24 +44,12 @@ def restore(run: Run, policy: Policy, optimizer: Optimizer) -> int:
     for path in _newest_first(run.path / "checkpoint"):
         try:
             step, tensors = int(read_json(path / "meta.json")["step"]), load_file(path / "state.safetensors")
-            _apply(tensors, policy, optimizer)
+            learner.load(tensors)
         except Exception as error:  # any damage: the one before it is as good
             print(f"warning: {path} cannot be read ({error}); trying the one before", file=sys.stderr)
             continue
         return step
     return 0
-
-
-def _apply(tensors: dict[str, Any], policy: Policy, optimizer: Optimizer) -> None:
-    parameters = dict(policy.model.named_parameters())
-    missing = [name for name in parameters if f"model/{name}" not in tensors]
-    if missing:
-        raise ValueError(f"no tensor for {missing[0]}")
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(tensors[f"model/{name}"])
-    prefix = "optimizer/"
-    optimizer.load({key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)})
 
 
 def _newest_first(folder: Path) -> list[Path]:

@@ -5,10 +5,12 @@ benchmarks (macro average). Every question's every sample is kept, since paired 
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
 
 from harness import tasks
 from harness.config import Evaluate
@@ -76,17 +78,24 @@ def _score(
             for problem in part
         ]
         rollout = engine.generate(Prompts.of(benchmark.prompts[start : start + chunk]), np.array(noise), params)
-        right, _ = grade(rollout, policy, benchmark.task, [problem.answer for problem in part])
-        record["correct"] += right.int().tolist()
+        graded = grade(rollout, policy, benchmark.task, [problem.answer for problem in part])
+        record["correct"] += graded.right.int().tolist()
         record["length"] += rollout.lengths.tolist()
         record["truncated"] += rollout.truncated.int().tolist()
     return record
 
 
-def grade(rollout: Rollout, policy: Policy, task: tasks.Task, answers: list[str]) -> tuple[torch.Tensor, list[str]]:
-    """(right[P,G] as float64 0 or 1, response texts in row order). A truncated response is never right."""
+class Graded(NamedTuple):
+    right: Float[Tensor, "P G"]  # float64, 0 or 1
+    formatted: Bool[Tensor, "P G"]  # an answer could be read
+    texts: list[str]  # in row order
+
+
+def grade(rollout: Rollout, policy: Policy, task: tasks.Task, answers: list[str]) -> Graded:
+    """A truncated response is neither right nor formatted, whatever it says."""
     prompts, samples = rollout.lengths.shape
     texts = policy.decode(rollout.tokens.flatten(0, 1), rollout.lengths.flatten())
-    outcomes = [task.grade(text, answers[row // samples]) == "right" for row, text in enumerate(texts)]
-    right = torch.tensor(outcomes, dtype=torch.float64).view(prompts, samples)
-    return right.masked_fill(rollout.truncated, 0.0), texts
+    outcomes = [task.grade(text, answers[row // samples]) for row, text in enumerate(texts)]
+    right = torch.tensor([outcome == "right" for outcome in outcomes], dtype=torch.float64).view(prompts, samples)
+    read = torch.tensor([outcome != "unparsable" for outcome in outcomes]).view(prompts, samples)
+    return Graded(right.masked_fill(rollout.truncated, 0.0), read & ~rollout.truncated, texts)

@@ -4,98 +4,132 @@ All keys, with formula and unit, are in docs/metrics.md. Leaves out: evaluation 
 (`record.py`).
 """
 
-from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from harness import tricks
-from harness.core.shapes import Rollout
-from harness.core.step import Batch, RowLoss, Slot
+from harness.core.collect import Collected
+from harness.core.shapes import Rollout, stack
+from harness.core.step import Batch, RowLoss
+from harness.tricks import Bound
 
 EPS_GRID = (0.20, 0.24, 0.28, 0.32)  # the paper's grid of upper clips, arXiv:2508.08221 figure 11
 
 Metrics = dict[str, float | int | None]
 
 
-def rollout_metrics(rollout: Rollout, rewards: Float[Tensor, "P G"]) -> Metrics:
-    """Of the sampled batch, before any slot. rewards: 1 = right, 0 = not."""
+def rollout_metrics(collected: Collected) -> Metrics:
+    """Of everything sampled in the step, before any slot but `admit`, which decides how much that is."""
+    rollout, rewards = collected.rollout, collected.rewards  # 1 = right, 0 = not
     lengths, right = rollout.lengths.double(), rewards > 0
-    entropy = rollout.entropy[rollout.mask].double()
     return {
         "train/accuracy": _mean(rewards),
         "train/reward_mean": _mean(rewards),
         "train/reward_std": _std(rewards.flatten()),
         "train/reward_std_within": _mean(rewards.std(dim=-1)) if rewards.shape[1] > 1 else 0.0,
         "train/zero_variance_share": _mean((rewards.amax(-1) == rewards.amin(-1)).double()),
-        "policy/entropy": _mean(entropy),
+        "train/formatted_share": _mean(collected.formatted.double()),
+        "policy/entropy": _mean(rollout.entropy[rollout.mask]),
         "length/mean": _mean(lengths),
         "length/sd": _std(lengths.flatten()),
         "length/correct": _mean(lengths[right]),
         "length/wrong": _mean(lengths[~right]),
         "length/truncated_share": _mean(rollout.truncated.double()),
+        "count/rounds": collected.rounds,
+        "count/prompts_drawn": collected.drawn,
         "count/prompts_generated": rollout.tokens.shape[0],
+        "count/samples_generated": rewards.numel(),
         "count/tokens_generated": int(rollout.lengths.sum()),
     }
 
 
+def mean_entropy(rollout: Rollout) -> float:
+    """Token mean in nats, as recorded in `policy/entropy`."""
+    return float(rollout.entropy[rollout.mask].double().mean())
+
+
 def batch_metrics(batch: Batch) -> Metrics:
-    """Of the prepared batch: what the slots made of it."""
+    """Of the prepared batch: what the slots made of it. Some only where there is a reference policy or a critic."""
     kept, advantage = batch.kept.any(-1), batch.advantage[batch.kept]
-    return {
+    found: Metrics = {
         "advantage/max": _extreme(advantage, torch.amax),
         "advantage/min": _extreme(advantage, torch.amin),
         "advantage/std_used": _std(batch.rewards[batch.counted]),
+        "reward/shaped_mean": _mean(batch.rewards),
         "count/prompts_trained": len(batch.rows.lengths) // batch.group_size,
         "count/samples_trained": int(kept.sum()),
         "count/tokens_trained": int(batch.kept.sum()),
     }
+    mask = batch.rows.mask
+    if batch.ref_logp is not None:
+        found["policy/kl_reference"] = _mean((batch.old_logp - batch.ref_logp)[mask])
+    if batch.values is not None and batch.returns is not None:
+        returns, values = batch.returns[mask].double(), batch.values[mask].double()
+        spread = float(returns.var(correction=0)) if returns.numel() else 0.0
+        left = float((returns - values).var(correction=0)) if returns.numel() else 0.0
+        found["critic/value_mean"] = _mean(values)
+        found["critic/return_mean"] = _mean(returns)
+        found["critic/explained_variance"] = 1 - left / spread if spread > 0 else None
+    return found
+
+
+def update_metrics(policy: list[float], critic: list[float], critic_loss: list[float]) -> Metrics:
+    """Of the step's updates: gradient norms before clipping, and the critic's loss, each a list over updates."""
+    found: Metrics = {
+        "grad/norm": float(np.mean(policy)) if policy else None,
+        "grad/norm_max": max(policy, default=None),
+        "count/updates": len(policy),
+    }
+    if critic:
+        found |= {"critic/grad_norm": float(np.mean(critic)), "critic/loss": float(np.mean(critic_loss))}
+    return found
 
 
 class RatioMetrics:
     """Clip fractions, ratio extremes and the knob's effect, over the kept tokens of all updates of one step."""
 
-    def __init__(self, surrogate: Slot) -> None:
+    def __init__(self, surrogate: Bound) -> None:
         self.surrogate = surrogate
-        self.parts: list[tuple[Tensor, Tensor]] = []
+        self.parts: list[RowLoss] = []
 
     def add(self, part: RowLoss) -> None:
-        self.parts.append((part.logratio[part.kept], part.advantage[part.kept]))
+        self.parts.append(part)
 
     def result(self) -> Metrics:
-        empty = torch.zeros(0)
-        logratio = torch.cat([part for part, _ in self.parts] or [empty])[None]
-        advantage = torch.cat([part for _, part in self.parts] or [empty])[None]
-        ratio, up, down = logratio.exp(), advantage > 0, advantage < 0
+        """Rows stay rows, for a sequence-level surrogate gives a token a gradient by its row."""
+        if not self.parts:
+            self.parts = [RowLoss(torch.zeros(()), *(torch.zeros(0, 1),) * 2, torch.zeros(0, 1, dtype=torch.bool))]
+        logratio, advantage, kept = (
+            stack([getattr(part, name) for part in self.parts]) for name in ("logratio", "advantage", "kept")
+        )
+        plain = tricks.bind("surrogate", "clip", {"low": 0.2, "high": 0.2})
+        ours, base = (_token_gradient(s, logratio, advantage, kept)[kept] for s in (self.surrogate, plain))
+        ratio, sign = logratio[kept].exp(), advantage[kept]
+        up, down, idle = sign > 0, sign < 0, ours == 0
         share = 1 / max(1, ratio.numel())
-        ours = _token_gradient(self.surrogate, logratio, advantage)
-        plain = _token_gradient(tricks.bind("surrogate", "clip", {"low": 0.2, "high": 0.2}), logratio, advantage)
         grid: Metrics = {
             f"clip/high_{round(100 * eps)}": int((up & (ratio > 1 + eps)).sum()) * share for eps in EPS_GRID
         }
         return grid | {
             "clip/low_20": int((down & (ratio < 1 - 0.2)).sum()) * share,
-            "clip/high": int((up & (ours == 0)).sum()) * share,
-            "clip/low": int((down & (ours == 0)).sum()) * share,
-            "clip/knob_changed_tokens": int((~torch.isclose(ours, plain, rtol=1e-5, atol=1e-8)).sum()),
+            "clip/high": int((up & idle).sum()) * share,
+            "clip/low": int((down & idle & (ratio < 1)).sum()) * share,
+            "clip/dual": int((down & idle & (ratio >= 1)).sum()) * share,
+            "clip/knob_changed_tokens": int((~torch.isclose(ours, base, rtol=1e-5, atol=1e-8)).sum()),
             "ratio/max": _extreme(ratio, torch.amax),
             "ratio/min": _extreme(ratio, torch.amin),
         }
 
 
-def _token_gradient(surrogate: Slot, logratio: Tensor, advantage: Tensor) -> Tensor:
-    """∂S/∂logratio of each token, with the others held."""
+def _token_gradient(surrogate: Bound, logratio: Tensor, advantage: Tensor, kept: Tensor) -> Tensor:
+    """∂(Σ S)/∂logratio of each token."""
     with torch.enable_grad():
         variable = logratio.detach().requires_grad_()
-        offered: Mapping[str, Any] = {
-            "logratio": variable,
-            "advantage": advantage,
-            "mask": torch.ones_like(advantage, dtype=torch.bool),
-        }
-        gain = surrogate(offered)
-        return torch.autograd.grad(gain.sum(), variable)[0]
+        gain = surrogate({"logratio": variable, "advantage": advantage, "mask": kept})
+        return torch.autograd.grad(torch.where(kept, gain, 0.0).sum(), variable)[0]
 
 
 def _mean(x: Tensor) -> float | None:

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from harness.config import Train
-from harness.core.policy import Policy
+from harness.core import parallel
 
 
 class Optimizer:
-    def __init__(self, policy: Policy, settings: Train) -> None:
-        parameters = policy.parameters()
-        self.settings = settings
+    def __init__(self, parameters: list[Tensor], settings: Train, lr: float) -> None:
+        """`settings` gives everything but the learning rate, which policy and critic have each of their own."""
+        self.settings, self.lr = settings, lr
         self.vector = torch.nn.Parameter(torch.cat([p.detach().flatten() for p in parameters]))
         self.vector.grad = torch.zeros_like(self.vector)
         start = 0
@@ -28,7 +28,7 @@ class Optimizer:
             start += p.numel()
         self.adam = torch.optim.AdamW(
             [self.vector],
-            lr=settings.lr,
+            lr=lr,
             betas=(settings.beta1, settings.beta2),
             eps=settings.adam_eps,
             weight_decay=settings.weight_decay,
@@ -41,17 +41,18 @@ class Optimizer:
         return self.vector.grad
 
     def step(self, rollout: int) -> float:
-        """Clips the accumulated gradient, updates, and clears it; returns its norm before clipping.
+        """Sums the gradient over ranks, clips it, updates, and clears it; returns its norm before clipping.
 
         `rollout` counts from 0 and drives the linear warm-up. A norm that is not finite updates nothing.
         """
+        parallel.sum_over_ranks(self.gradient)
         norm = float(self.gradient.norm())
         if math.isfinite(norm):
             limit = self.settings.max_grad_norm
             if limit is not None and norm > limit:
                 self.gradient.mul_(limit / norm)
             warm = min(1.0, (rollout + 1) / max(1, self.settings.warmup_steps))
-            self.adam.param_groups[0]["lr"] = self.settings.lr * warm
+            self.adam.param_groups[0]["lr"] = self.lr * warm
             self.adam.step()
         self.gradient.zero_()
         return norm

@@ -37,6 +37,9 @@ class Policy:
         model = AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, config.dtype))
         return Policy(model, AutoTokenizer.from_pretrained(where))
 
+    def named_parameters(self) -> dict[str, Tensor]:
+        return dict(self.model.named_parameters())
+
     def parameters(self) -> list[Tensor]:
         return list(self.model.parameters())
 
@@ -92,8 +95,20 @@ def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
     return sorted(set(found))
 
 
+def padded_states(model: Any, rows: Rows) -> Float[Tensor, "n d"]:
+    """The last hidden states that predict each response token, through transformers' own forward."""
+    ids, used, predicts = _padded(rows)
+    return model.base_model(input_ids=ids, attention_mask=used, use_cache=False).last_hidden_state[predicts]
+
+
 def _padded_logits(model: Any, rows: Rows) -> Float[Tensor, "n V"]:
-    """Logits that predict each response token, through transformers' own forward; rows packed on the right."""
+    """Logits that predict each response token, with whatever a model's own head does to them."""
+    ids, used, predicts = _padded(rows)
+    return model(input_ids=ids, attention_mask=used, use_cache=False).logits[predicts]
+
+
+def _padded(rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+    """(ids, attention mask, which positions predict a response token), each [B, L + T]; padding on the right."""
     starts, lengths = rows.prompts.lengths[rows.prompt_index], rows.lengths
     width = int((starts + lengths).max())
     ids = torch.zeros(len(lengths), width, dtype=torch.long)
@@ -102,9 +117,8 @@ def _padded_logits(model: Any, rows: Rows) -> Float[Tensor, "n V"]:
     prompt_ids = rows.prompts.ids[rows.prompt_index]
     ids[in_prompt] = prompt_ids[torch.arange(prompt_ids.shape[1]) < starts[:, None]]
     ids[used & ~in_prompt] = rows.tokens[rows.mask]
-    output = model(input_ids=ids, attention_mask=used.long(), use_cache=False).logits
     predicts = (place >= starts[:, None] - 1) & (place < (starts + lengths)[:, None] - 1)
-    return output[predicts]
+    return ids, used.long(), predicts
 
 
 class _CachedDecoder:

@@ -46,7 +46,7 @@ def fits(model: Any, rows: Rows) -> bool:
 class Weights:
     layers: list[Layer]
     embed: Any  # the embedding module itself: it gives no gradient to a padding token's row
-    head: Tensor
+    norm: Tensor  # [d] the final norm's weight
     inverse_frequency: Tensor
     heads: int
     kv_heads: int
@@ -77,7 +77,7 @@ class Weights:
         return Weights(
             layers,
             model.model.embed_tokens,
-            model.lm_head.weight * model.model.norm.weight,
+            model.model.norm.weight,
             model.model.rotary_emb.inv_freq,
             config.num_attention_heads,
             config.num_key_value_heads,
@@ -100,23 +100,31 @@ class Weights:
         """x += MLP(x), no gradient."""
         x.addmm_(layer.down, passes.swiglu(layer.gate_up @ passes.unit(x, self.eps)))
 
-    def logits(self, x: Float[Tensor, "d N"]) -> Float[Tensor, "N V"]:
-        return passes.unit(x, self.eps).T @ self.head.T
-
 
 def packed_logits(model: Any, rows: Rows) -> Float[Tensor, "n V"]:
-    """Logits that predict each response token, n = Σ lengths, in row order.
+    """Logits that predict each response token, n = Σ lengths, in row order."""
+    w = Weights.of(model)
+    return _states(w, rows) @ (model.lm_head.weight * w.norm).T
+
+
+def packed_states(model: Any, rows: Rows) -> Float[Tensor, "n d"]:
+    """The last hidden states, after the final norm, from which those logits follow."""
+    w = Weights.of(model)
+    return _states(w, rows) * w.norm
+
+
+def _states(w: Weights, rows: Rows) -> Float[Tensor, "n d"]:
+    """Hidden states before the final norm's weight.
 
     Token t of a response is predicted at the hidden state of token t-1, and token 0 at the prompt's last token.
     Valid prompt tokens come first in the packed axis, then each response without its last token. Hidden states are
     [d, N], tokens last (`passes.py` says why).
     """
-    w = Weights.of(model)
     pack = _pack(rows, w)
     x, rotary = w.embed(pack.tokens).T.contiguous(), w.rotary(pack.positions)
     for layer in w.layers:
         x = passes.mlp(passes.attention(x, layer, *rotary, w.eps, pack.gather), layer, w.eps)
-    return passes.unit(x, w.eps).T.index_select(0, pack.predictor) @ w.head.T
+    return passes.unit(x, w.eps).T.index_select(0, pack.predictor)
 
 
 @dataclass(frozen=True)
@@ -189,6 +197,7 @@ class Decoder:
 
     def __init__(self, model: Any, prompts: Prompts, samples: int, max_new_tokens: int) -> None:
         w = self.weights = Weights.of(model)
+        self.head = model.lm_head.weight * w.norm
         num_prompts, self.width = prompts.ids.shape
         index = torch.arange(num_prompts).repeat_interleave(samples)
         self.lengths = prompts.lengths[index]
@@ -210,7 +219,7 @@ class Decoder:
             x.addmm_(layer.out, a.transpose(1, 2).reshape(num_prompts * self.width, -1).T)
             w.mlp(layer, x)
         last = torch.arange(num_prompts) * self.width + prompts.lengths - 1
-        self.first_logits = w.logits(x[:, last])[index]  # [rows, V]
+        self.first_logits = self._logits(x[:, last])[index]  # [rows, V]
 
     def step(self, tokens: Int[Tensor, "R"]) -> Float[Tensor, "R V"]:
         """Appends one token to every row and predicts the next."""
@@ -227,7 +236,10 @@ class Decoder:
             x.addmm_(layer.out, torch.bmm(share, values).view(num_rows, -1).T)
             w.mlp(layer, x)
         self.filled += 1
-        return w.logits(x)
+        return self._logits(x)
+
+    def _logits(self, x: Float[Tensor, "d R"]) -> Float[Tensor, "R V"]:
+        return passes.unit(x, self.weights.eps).T @ self.head.T
 
     def keep(self, rows: Int[Tensor, "r"]) -> None:
         """Drops all rows but these."""

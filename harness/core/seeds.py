@@ -48,7 +48,7 @@ _LAST: dict[tuple[int, int, int], "np.ndarray"] = {}
 def _permutation(seed: int, epoch: int, size: int) -> "np.ndarray":
     key = (seed, epoch, size)
     if key not in _LAST:
-        while len(_LAST) > 1:
+        while len(_LAST) > 3:  # this epoch and the next, of the prompts and of the refills
             _LAST.pop(next(iter(_LAST)))
         _LAST[key] = np.random.default_rng(derive(seed, "order", epoch)).permutation(size)
     return _LAST[key]

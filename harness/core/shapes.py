@@ -10,6 +10,7 @@ Padding is on the right everywhere; a position is valid by its length, never by 
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -55,6 +56,29 @@ class Rollout:
     def mask(self) -> Bool[Tensor, "P G T"]:
         return torch.arange(self.tokens.shape[-1]) < self.lengths[..., None]
 
+    def take(self, prompts: Int[Tensor, "p"]) -> "Rollout":
+        """These prompts' groups, with padding as it is."""
+        parts = (self.tokens, self.lengths, self.truncated, self.logp, self.entropy)
+        return Rollout(Prompts(self.prompts.ids[prompts], self.prompts.lengths[prompts]), *(x[prompts] for x in parts))
+
+    @staticmethod
+    def none(samples: int) -> "Rollout":
+        """No prompt, groups of `samples`."""
+        by_sample = torch.zeros(0, samples, dtype=torch.long)
+        by_token = torch.zeros(0, samples, 1)
+        prompts = Prompts(by_token[:, 0].long(), by_sample[:, 0])
+        return Rollout(prompts, by_token.long(), by_sample, by_sample.bool(), by_token, by_token)
+
+    @staticmethod
+    def join(parts: list["Rollout"]) -> "Rollout":
+        """The groups of all parts in order, padded to the longest prompt and response."""
+        if len(parts) == 1:
+            return parts[0]
+        prompts = Prompts(stack([p.prompts.ids for p in parts]), torch.cat([p.prompts.lengths for p in parts]))
+        by_token = [stack([getattr(p, name) for p in parts]) for name in ("tokens", "logp", "entropy")]
+        by_sample = [torch.cat([getattr(p, name) for p in parts]) for name in ("lengths", "truncated")]
+        return Rollout(prompts, by_token[0], *by_sample, *by_token[1:])
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -75,3 +99,9 @@ class Rows:
         lengths = self.lengths[rows]
         width = max(1, int(lengths.max()))
         return Rows(self.prompts.rows(used), index, self.tokens[rows, :width], lengths)
+
+
+def stack(parts: list[Tensor]) -> Tensor:
+    """Concatenated along the first axis, the last one padded with 0 to the widest."""
+    width = max(part.shape[-1] for part in parts)
+    return torch.cat([F.pad(part, (0, width - part.shape[-1])) for part in parts])

@@ -3,13 +3,13 @@
     L(θ) = - Σ_{p,g,t} w_pgt · [ S(ρ_pgt, Â_pgt) - κ_pgt ]
     Â = advantage(reward(r)),  w = weight(keep(mask)),  prompts p from admit
 
-Five slots see the whole batch once and no gradient; two see rows and never the batch. So every split into
-micro-batches gives the same gradient. Leaves out: which trick fills a slot (`harness.tricks`).
+Slots that see the whole batch see no gradient; the two that carry it see rows and never the batch. So every split into
+micro-batches or ranks gives the same gradient. Leaves out: which trick fills a slot (`harness.tricks`), `admit`, which
+decides what gets here (`collect.py`), and the critic's loss (`critic.py`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,21 +17,49 @@ from torch import Tensor
 
 from harness import tricks
 from harness.config import Tricks
+from harness.core import parallel
 from harness.core.policy import Policy
 from harness.core.shapes import Rollout, Rows
+from harness.tricks import Bound
+from harness.tricks.advantage import Estimate
 
-Slot = Callable[[Mapping[str, Any]], Any]
+Slots = Mapping[str, Bound]
 
 
-def bind_slots(config: Tricks) -> dict[str, Slot]:
+def bind_slots(config: Tricks) -> dict[str, Bound]:
     """slot -> its trick with its knobs, a function of a mapping of what the slot offers."""
     chosen = {slot: getattr(config, slot) for slot in tricks.SLOTS}
     return {slot: tricks.bind(slot, trick.name, trick.knobs) for slot, trick in chosen.items()}
 
 
+def needed(slots: Slots) -> set[str]:
+    """Every input that some slot names: what a run has to provide."""
+    return {name for slot in slots.values() for name in slot.inputs}
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The admitted prompts' samples, as graded, and what else is known of them before the slots."""
+
+    rollout: Rollout
+    rewards: Float[Tensor, "P G"]  # raw: 1 = right
+    formatted: Bool[Tensor, "P G"]
+    limit: int  # the most tokens a response may have
+    past: Float[Tensor, "5"]  # moments of the rewards of earlier steps
+    entropies: Float[Tensor, "S"]  # mean entropy of every rollout so far, this one last
+    ref_logp: Float[Tensor, "B T"] | None = None
+    values: Float[Tensor, "B T"] | None = None
+
+    def rows(self) -> Rows:
+        """B = P·G rows, whole groups in order."""
+        prompts, samples, _ = self.rollout.tokens.shape
+        index = torch.arange(prompts).repeat_interleave(samples)
+        return Rows(self.rollout.prompts, index, self.rollout.tokens.flatten(0, 1), self.rollout.lengths.flatten())
+
+
 @dataclass(frozen=True)
 class Batch:
-    """Admitted prompts as rows (B = prompts × G, whole groups in order), with all that the loss needs."""
+    """Rows (B = prompts × G, whole groups in order) with all that the losses need."""
 
     rows: Rows
     group_size: int
@@ -41,6 +69,11 @@ class Batch:
     kept: Bool[Tensor, "B T"]
     rewards: Float[Tensor, "B"]  # as trained on, after the reward slot
     counted: Bool[Tensor, "B"]
+    right: Bool[Tensor, "B"]
+    entropies: Float[Tensor, "S"]
+    ref_logp: Float[Tensor, "B T"] | None = None
+    values: Float[Tensor, "B T"] | None = None
+    returns: Float[Tensor, "B T"] | None = None
 
     def of_prompts(self, prompts: Int[Tensor, "p"]) -> Int[Tensor, "b"]:
         """Row indices of these prompts' groups."""
@@ -48,45 +81,46 @@ class Batch:
 
 
 @torch.no_grad()
-def prepare(rollout: Rollout, rewards: Float[Tensor, "P G"], slots: Mapping[str, Slot]) -> Batch:
-    """Runs the five slots that look at the whole batch; rewards are raw (1 = right), in float64."""
-    prompts, samples, width = rollout.tokens.shape
-    offered: dict[str, Any] = {
-        "rewards": rewards,
+def prepare(samples: Samples, slots: Slots) -> Batch:
+    """Runs the four slots that look at the whole batch; rewards and statistics are float64."""
+    rollout = samples.rollout
+    mask, raw = rollout.mask, samples.rewards
+    shape, rows = mask.shape, samples.rows()
+    offered = {
+        "rewards": raw,
+        "formatted": samples.formatted,
         "lengths": rollout.lengths,
-        "mask": rollout.mask,
+        "tokens": rollout.tokens,
+        "mask": mask,
         "truncated": rollout.truncated,
+        "limit": samples.limit,
+        "past": samples.past,
     }
+    if samples.values is not None:
+        offered["values"] = samples.values.view(shape)
+    if samples.ref_logp is not None:
+        offered["kl"] = torch.where(mask, rollout.logp - samples.ref_logp.view(shape), 0.0)
     kept = slots["keep"](offered)
-    admitted = slots["admit"](offered)
-    shaped = slots["reward"](offered)
-    counted = kept.counted & admitted[:, None]
-    advantage = slots["advantage"](offered | {"rewards": shaped, "counted": counted})
+    shaped = torch.where(kept.zeroed, 0.0, slots["reward"](offered))
+    found = slots["advantage"](offered | {"rewards": shaped, "counted": kept.counted})
+    advantage = found.advantage if isinstance(found, Estimate) else found
     if advantage.dim() == 2:
-        advantage = advantage[..., None].expand(prompts, samples, width)
-    tokens = kept.tokens & admitted[:, None, None]
-    weight = slots["weight"]({"mask": tokens})
-
-    chosen = admitted.nonzero()[:, 0]
-    rows = Rows(
-        rollout.prompts,
-        chosen.repeat_interleave(samples),
-        rollout.tokens[chosen].flatten(0, 1),
-        rollout.lengths[chosen].flatten(),
-    )
-
-    def by_row(x: Tensor) -> Tensor:
-        return x[chosen].flatten(0, 1)
-
+        advantage = advantage[..., None].expand(shape)
+    weight = slots["weight"](offered | {"mask": kept.tokens})
     return Batch(
         rows,
-        samples,
-        by_row(rollout.logp),
-        by_row(advantage.float()),
-        by_row(weight.float()),
-        by_row(tokens),
-        by_row(shaped),
-        by_row(counted),
+        shape[1],
+        rollout.logp.flatten(0, 1),
+        advantage.flatten(0, 1).float(),
+        weight.flatten(0, 1).float(),
+        kept.tokens.flatten(0, 1),
+        shaped.flatten(),
+        kept.counted.flatten(),
+        raw.flatten() > 0,
+        samples.entropies,
+        samples.ref_logp,
+        samples.values,
+        found.returns.flatten(0, 1).float() if isinstance(found, Estimate) else None,
     )
 
 
@@ -101,12 +135,7 @@ class RowLoss:
 
 
 def loss(
-    policy: Policy,
-    batch: Batch,
-    index: Int[Tensor, "b"],
-    slots: Mapping[str, Slot],
-    temperature: float,
-    scale: float,
+    policy: Policy, batch: Batch, index: Int[Tensor, "b"], slots: Slots, temperature: float, scale: float
 ) -> RowLoss:
     """- scale · Σ w (S - κ) over these rows. `scale` is the number of updates that share one pass over the batch.
 
@@ -116,28 +145,36 @@ def loss(
     rows = batch.rows.take(index)
     width = rows.tokens.shape[1]
     kept, advantage, weight = (x[index, :width] for x in (batch.kept, batch.advantage, batch.weight))
-    logp, entropy = policy.logprobs(rows, temperature, with_entropy=False)
+    logp, entropy = policy.logprobs(rows, temperature, with_entropy="entropy" in slots["penalty"].inputs)
     # `where`, not a product: a masked position may hold anything, and 0 · inf is not 0.
     logratio = torch.where(kept, logp - batch.old_logp[index, :width], 0.0)
     offered = {"logratio": logratio, "advantage": advantage, "mask": kept, "logp": logp, "entropy": entropy}
+    offered |= {"right": batch.right[index], "entropies": batch.entropies}
+    if batch.ref_logp is not None:
+        offered["ref_logp"] = batch.ref_logp[index, :width]
     gain = slots["surrogate"](offered) - slots["penalty"](offered)
     total = -scale * torch.where(kept, weight * gain, 0.0).sum()
     return RowLoss(total, logratio.detach(), advantage, kept)
+
+
+def micro_batches(batch: Batch, index: Int[Tensor, "b"], size: int | None) -> list[Int[Tensor, "m"]]:
+    """This rank's rows of an update in parts of at most `size`; rows of like length go together to save padding."""
+    order = parallel.own_rows(index[torch.argsort(batch.rows.lengths[index], stable=True)])
+    return [part for part in order.split(size or max(1, len(order))) if len(part)]
 
 
 def accumulate(
     policy: Policy,
     batch: Batch,
     index: Int[Tensor, "b"],
-    slots: Mapping[str, Slot],
+    slots: Slots,
     temperature: float,
     scale: float,
     micro_batch_rows: int | None,
 ) -> list[RowLoss]:
-    """Adds the gradient of one update, a micro-batch at a time; rows of like length go together to save padding."""
-    order = index[torch.argsort(batch.rows.lengths[index], stable=True)]
+    """Adds the gradient of one update, a micro-batch at a time."""
     parts = []
-    for part in order.split(micro_batch_rows or max(1, len(order))):
+    for part in micro_batches(batch, index, micro_batch_rows):
         row_loss = loss(policy, batch, part, slots, temperature, scale)
         row_loss.loss.backward()
         parts.append(row_loss)

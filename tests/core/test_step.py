@@ -1,5 +1,6 @@
 """The step: micro-batches change nothing, masks hold, metrics have hand-computed values."""
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import torch
 from harness import tricks
 from harness.config import Model, Trick, Tricks
 from harness.core import engines, metrics
+from harness.core.collect import Collected
 from harness.core.policy import Policy
 from harness.core.shapes import Prompts, Rollout, Rows
-from harness.core.step import Batch, RowLoss, accumulate, bind_slots, prepare
+from harness.core.step import Batch, RowLoss, Samples, accumulate, bind_slots, needed, prepare
+from harness.tricks import moments
 
 
 def choose(**slots: object) -> Tricks:
@@ -47,6 +50,13 @@ def rollout(policy: Policy) -> Rollout:
 REWARDS = torch.tensor([[1.0, 0, 0, 1], [0, 1, 0, 0], [1, 1, 1, 0]], dtype=torch.float64)
 
 
+def _samples(rollout: Rollout, rewards: torch.Tensor = REWARDS, **changes: object) -> Samples:
+    formatted = torch.ones_like(rewards, dtype=torch.bool)
+    entropies = torch.tensor([0.5], dtype=torch.float64)
+    given = {"ref_logp": torch.full((12, rollout.tokens.shape[2]), -1.0)} | changes
+    return Samples(rollout, rewards, formatted, 24, moments.empty(), entropies, **given)  # type: ignore[arg-type]
+
+
 def _gradient(policy: Policy, batch: Batch, slots: dict, micro: int | None) -> tuple[list[torch.Tensor], float]:
     policy.model.zero_grad()
     parts = accumulate(policy, batch, torch.arange(12), slots, 1.0, 1.0, micro)
@@ -57,14 +67,30 @@ def _gradient(policy: Policy, batch: Batch, slots: dict, micro: int | None) -> t
 @pytest.mark.parametrize("keep", tricks.registry()["keep"])
 def test_micro_batches_give_the_same_gradient(policy: Policy, rollout: Rollout, weight: str, keep: str) -> None:
     slots = bind_slots(choose(weight=weight, keep=keep, advantage="none", reward="affine"))
-    batch = prepare(rollout, REWARDS, slots)
+    batch = prepare(_samples(rollout), slots)
     whole, loss = _gradient(policy, batch, slots, None)
     size = max(float(g.abs().max()) for g in whole)
     assert size > 1e-3
     for micro in (1, 2, 3, 5):
         parts, split_loss = _gradient(policy, batch, slots, micro)
         assert max(float((a - b).abs().max()) for a, b in zip(whole, parts, strict=True)) < 1e-6 * max(1.0, size)
-        assert split_loss == pytest.approx(loss, abs=1e-6)
+        assert split_loss == pytest.approx(loss, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("surrogate", tricks.registry()["surrogate"])
+@pytest.mark.parametrize("penalty", tricks.registry()["penalty"])
+def test_micro_batches_change_no_objective(policy: Policy, rollout: Rollout, surrogate: str, penalty: str) -> None:
+    slots = bind_slots(choose(surrogate=surrogate, penalty=penalty))
+    noise = 0.3 * torch.randn(rollout.logp.shape, generator=torch.Generator().manual_seed(3))
+    moved = dataclasses.replace(rollout, logp=rollout.logp + noise)  # ratios away from 1, some clipped
+    batch = prepare(_samples(moved, ref_logp=(moved.logp + noise).flatten(0, 1)), slots)
+    whole, loss = _gradient(policy, batch, slots, None)
+    size = max(float(g.abs().max()) for g in whole)
+    assert size > 1e-3
+    for micro in (1, 5):
+        parts, split_loss = _gradient(policy, batch, slots, micro)
+        assert max(float((a - b).abs().max()) for a, b in zip(whole, parts, strict=True)) < 1e-6 * max(1.0, size)
+        assert split_loss == pytest.approx(loss, rel=1e-6, abs=1e-6)
 
 
 class _Scripted(Policy):
@@ -90,18 +116,32 @@ def _f3(slots: dict) -> tuple[Batch, _Scripted]:
         group_size=2,
         old_logp=torch.zeros(2, 6),
         advantage=torch.tensor([[1.0], [-1.0]]).expand(2, 6),
-        weight=slots["weight"]({"mask": kept[None]})[0].float(),
+        weight=slots["weight"]({"mask": kept[None], "limit": 8})[0].float(),
         kept=kept,
         rewards=torch.tensor([1.0, 0.0]),
         counted=torch.ones(2, dtype=torch.bool),
+        right=torch.tensor([True, False]),
+        entropies=torch.zeros(1, dtype=torch.float64),
     )
     return batch, _Scripted(torch.zeros(2, 6))
 
 
-@pytest.mark.parametrize(("weight", "expected"), [("token_mean", 0.5), ("sequence_mean", 0.0)])
+F3 = {"token_mean": 0.5, "sequence_mean": 0.0, "prompt_mean": 0.5, "sequence_sum": 2.0, "constant_length": 0.25}
+
+
+@pytest.mark.parametrize(("weight", "expected"), F3.items())
 @pytest.mark.parametrize("micro", [1, 2, None])
 def test_f3_has_one_loss_in_every_split(weight: str, expected: float, micro: int | None) -> None:
     slots = bind_slots(choose(weight=weight))
+    batch, scripted = _f3(slots)
+    parts = accumulate(scripted, batch, torch.arange(2), slots, 1.0, 1.0, micro)  # type: ignore[arg-type]
+    assert sum(float(part.loss.detach()) for part in parts) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(1, 0.0), (2, 0.5)])
+@pytest.mark.parametrize("micro", [1, 2])
+def test_the_fields_micro_batch_mean_is_a_knob_and_not_an_accident(rows: int, expected: float, micro: int) -> None:
+    slots = bind_slots(choose()) | {"weight": tricks.bind("weight", "microbatch_token_mean", {"rows": rows})}
     batch, scripted = _f3(slots)
     parts = accumulate(scripted, batch, torch.arange(2), slots, 1.0, 1.0, micro)  # type: ignore[arg-type]
     assert sum(float(part.loss.detach()) for part in parts) == pytest.approx(expected, abs=1e-6)
@@ -121,7 +161,7 @@ def test_nothing_leaks_from_masked_positions() -> None:
 
 def test_updates_of_a_pass_average_to_the_whole_batch(policy: Policy, rollout: Rollout) -> None:
     slots = bind_slots(choose())
-    batch = prepare(rollout, REWARDS, slots)
+    batch = prepare(_samples(rollout), slots)
     whole, loss = _gradient(policy, batch, slots, None)
     losses, gradients = [], []
     for prompt in range(3):
@@ -138,13 +178,69 @@ def test_updates_of_a_pass_average_to_the_whole_batch(policy: Policy, rollout: R
 def test_prepare_runs_the_slots_in_order(rollout: Rollout) -> None:
     truncated = rollout.truncated
     assert 0 < int(truncated.sum()) < 12
-    batch = prepare(rollout, REWARDS, bind_slots(choose(keep="discount_truncated", advantage="batch_mean")))
+    batch = prepare(_samples(rollout), bind_slots(choose(keep="discount_truncated", advantage="batch_mean")))
     counted = ~truncated.flatten()
     mean = REWARDS.flatten()[counted].mean()
     expected = torch.where(counted, REWARDS.flatten() - mean, 0.0).float()
     assert torch.allclose(batch.advantage[:, 0], expected, atol=1e-6)
     assert int(batch.kept.sum()) == int(rollout.lengths[~truncated].sum())
     assert float(batch.weight.sum()) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_rewards_are_zeroed_after_shaping_and_counted_samples_make_the_moments(rollout: Rollout) -> None:
+    truncated = rollout.truncated.flatten()
+    batch = prepare(_samples(rollout), bind_slots(choose(keep="zero_truncated", reward="affine", advantage="none")))
+    expected = torch.where(truncated, 0.0, 2 * REWARDS.flatten() - 1)
+    assert torch.equal(batch.rewards, expected)
+    assert torch.equal(batch.advantage[:, 0], expected.float())
+    assert torch.equal(batch.right, REWARDS.flatten() > 0)  # raw, not shaped
+
+
+def test_the_kl_of_the_reward_is_the_rollouts_against_the_reference(rollout: Rollout) -> None:
+    slots = bind_slots(choose(advantage="none")) | {"advantage": _Seen()}
+    samples = _samples(rollout, ref_logp=rollout.logp.flatten(0, 1) - 0.25)
+    prepare(samples, slots)  # type: ignore[arg-type]
+    assert torch.allclose(_Seen.offered["kl"][rollout.mask], torch.tensor(0.25))
+    assert not _Seen.offered["kl"][~rollout.mask].any()
+    assert _Seen.offered["limit"] == 24 and "values" not in _Seen.offered
+    prepare(_samples(rollout, values=torch.ones(12, rollout.tokens.shape[2])), slots)  # type: ignore[arg-type]
+    assert _Seen.offered["values"].shape == rollout.tokens.shape
+
+
+class _Seen:
+    """An advantage of 0 that remembers what it was offered."""
+
+    offered: dict = {}  # noqa: RUF012
+    inputs = ()
+
+    def __call__(self, offered: dict) -> torch.Tensor:
+        _Seen.offered = offered
+        return torch.zeros_like(offered["rewards"])
+
+
+def test_only_what_the_slots_name_is_needed() -> None:
+    assert "entropy" not in needed(bind_slots(choose()))
+    assert {"kl", "mask"} <= needed(bind_slots(choose(advantage="reinforce_pp")))
+    assert "values" in needed(bind_slots(choose(advantage="gae")))
+
+
+def test_an_entropy_bonus_and_imitation_reach_the_loss(policy: Policy, rollout: Rollout) -> None:
+    plain = prepare(_samples(rollout), bind_slots(choose(advantage="none", surrogate="reinforce")))
+    index, mask = torch.arange(12), rollout.mask.flatten(0, 1)
+    with torch.no_grad():
+        logp, entropy = policy.logprobs(plain.rows, 1.0, with_entropy=True)
+    assert entropy is not None
+    for penalty, knobs, gain in (
+        ("entropy_bonus", {"coefficient": 0.5}, 0.5 * entropy),
+        ("sft", {"coefficient": 0.5}, 0.5 * logp * plain.right[:, None]),
+        ("k1", {"beta": 0.5}, -0.5 * (logp + 1.0)),
+    ):
+        slots = bind_slots(choose(surrogate="reinforce")) | {"penalty": tricks.bind("penalty", penalty, knobs)}
+        silent = bind_slots(choose(surrogate="reinforce"))
+        with_it, without = (
+            float(accumulate(policy, plain, index, s, 1.0, 1.0, None)[0].loss.detach()) for s in (slots, silent)
+        )
+        assert with_it - without == pytest.approx(-float(gain[mask].sum() / mask.sum()), rel=1e-4)
 
 
 def test_rollout_metrics_by_hand() -> None:
@@ -158,7 +254,12 @@ def test_rollout_metrics_by_hand() -> None:
         torch.zeros(2, 2, 4),
         torch.where(mask, lengths[..., None].float(), 99.0),  # entropy of a token = length of its response
     )
-    m = metrics.rollout_metrics(rollout, torch.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=torch.float64))
+    rewards = torch.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    formatted = torch.tensor([[True, False], [True, True]])
+    collected = Collected([4, 5], rollout, rewards, formatted, [""] * 4, torch.tensor([True, False]), 3, 2)
+    m = metrics.rollout_metrics(collected)
+    assert (m["train/formatted_share"], m["count/rounds"], m["count/prompts_drawn"]) == (0.75, 2, 3)
+    assert m["count/samples_generated"] == 4
     assert m["train/accuracy"] == m["train/reward_mean"] == 0.75
     assert m["train/reward_std"] == pytest.approx(0.5)  # ddof 1 of (1,0,1,1)
     assert m["train/reward_std_within"] == pytest.approx(math.sqrt(0.5) / 2)  # stds .7071 and 0

@@ -123,8 +123,13 @@ def test_arms_of_one_seed_share_prompts_and_noise(make_run: MakeRun) -> None:
     assert curve(low) != curve(high)  # and it changes the run
 
 
-def test_every_recorded_key_is_documented(make_run: MakeRun) -> None:
-    run = make_run("keys")
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"tricks__penalty": "k3"}, {"critic__lr": 1e-3, "tricks__advantage": "gae"}],
+    ids=["plain", "reference", "critic"],
+)
+def test_every_recorded_key_is_documented(make_run: MakeRun, changes: dict) -> None:
+    run = make_run("keys", **changes)
     train(run)
     documented = (Path(__file__).parents[2] / "docs/metrics.md").read_text()
     keys = {key.replace("/sums/", "/<benchmark>/") for record in run.read("metrics") for key in record["m"]}

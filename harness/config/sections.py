@@ -1,0 +1,217 @@
+"""One run's configuration: frozen, in two parts, and the ids that follow from it.
+
+`identity` is all that can change a number the run records; `runtime` is how it is run (micro-batches, checkpoints,
+workers) and never changes an id. A cell id is 16 hex digits of sha256 over the canonical JSON of the whole resolved
+identity, never of a difference from defaults; a run id adds the seed. Leaves out: how a tree of keys becomes one
+(`build.py`).
+"""
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from harness import tricks
+
+RESULT_VERSION = 2  # raised by hand when the core changes the meaning of a recorded number
+
+Positive = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=(), strict=True)
+
+
+class Model(_Frozen):
+    """The policy that a run starts from. `role` and `path` name it; only `content` and `dtype` identify it."""
+
+    role: str
+    path: str
+    content: str = ""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+
+
+class ArithmeticData(_Frozen):
+    """Generated chains of additions and subtractions (`harness.tasks.arithmetic`)."""
+
+    task: Literal["arithmetic"] = "arithmetic"
+    role: str = ""
+    min_ops: Positive
+    max_ops: Positive
+    min_operand: Positive = 1
+    max_operand: Positive = 5
+    split: Literal["train", "heldout"] = "train"  # disjoint by a hash of the prompt
+    size: Positive = 5000
+    seed: Count = 0
+
+
+class JsonlData(_Frozen):
+    """Questions and answers in a JSON-lines file (`harness.tasks.jsonl`)."""
+
+    task: Literal["jsonl"] = "jsonl"
+    role: str = ""
+    path: str
+    content: str = ""
+    question: str = "question"
+    answer: str = "answer"
+    answer_pattern: str = "(.*)"
+    template: str = "{question}"
+    size: Count = 0  # 0 = the whole file
+    seed: Count = 0
+
+
+Data = Annotated[ArithmeticData | JsonlData, Field(discriminator="task")]
+
+
+class Sampling(_Frozen):
+    engine: Literal["hf"] = "hf"
+    prompts_per_step: Positive
+    group_size: Positive
+    max_new_tokens: Positive
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_k: Count = 0  # 0 = all tokens
+    max_rounds: Positive = 10  # of generation in a step, to refill what `admit` refuses; 1 = the batch shrinks
+    short_batch: Literal["train", "error"] = "train"  # when the rounds are used up and prompts are still missing
+
+
+class Train(_Frozen):
+    steps: Positive
+    updates_per_rollout: Positive
+    epochs: Positive = 1
+    lr: Annotated[float, Field(gt=0)]
+    warmup_steps: Count = 0
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    adam_eps: Annotated[float, Field(gt=0)] = 1e-8
+    max_grad_norm: Annotated[float, Field(gt=0)] | None = 1.0
+
+
+class Critic(_Frozen):
+    """A value model beside the policy, started from the same weights, for an advantage that names `values`."""
+
+    lr: Annotated[float, Field(gt=0)]
+    value_clip: Annotated[float, Field(gt=0)] | None = 0.2  # how far a prediction may move from the rollout's
+
+
+class Evaluate(_Frozen):
+    every: Positive
+    samples: Positive
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    greedy: bool = True
+    max_new_tokens: Positive
+    benchmarks: dict[str, Data]
+
+
+class Runtime(_Frozen):
+    """How a run is carried out; never part of its identity."""
+
+    micro_batch_rows: Positive | None = None  # rows per forward and backward pass; None = a whole update
+    checkpoint_every: Positive = 10
+    keep_checkpoints: Annotated[int, Field(ge=2)] = 2
+    sample_rows: Count = 4  # decoded rollouts kept per evaluation step
+    threads: Positive = 1
+    workers: Count = 0  # 0 = one per core
+    minutes_per_run: Annotated[float, Field(gt=0)] = 1.0  # the plan's estimate until a run of its kind is done
+
+
+class Trick(BaseModel):
+    """A slot's choice: the trick's name and every one of its knobs."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    name: str
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        return dict(self.__pydantic_extra__ or {})
+
+
+class Tricks(_Frozen):
+    admit: Trick
+    reward: Trick
+    keep: Trick
+    advantage: Trick
+    weight: Trick
+    surrogate: Trick
+    penalty: Trick
+
+
+class Identity(_Frozen):
+    model: Model
+    data: Data
+    tricks: Tricks
+    sampling: Sampling
+    train: Train
+    critic: Critic | None = None
+    evaluate: Evaluate
+    result_version: int = RESULT_VERSION
+
+    @model_validator(mode="after")
+    def _geometry(self) -> "Identity":
+        updates, epochs = self.train.updates_per_rollout, self.train.epochs
+        if updates % epochs:
+            cure = f"is not a multiple of train.epochs = {epochs}; set train.epochs=1"
+            raise ValueError(f"train.updates_per_rollout: {updates} {cure}")
+        if updates // epochs > self.sampling.prompts_per_step:
+            raise ValueError(
+                f"train.updates_per_rollout: {updates // epochs} minibatches an epoch need at least as many prompts, "
+                f"but sampling.prompts_per_step = {self.sampling.prompts_per_step}"
+            )
+        name = self.tricks.advantage.name
+        known = tricks.registry()["advantage"].get(name)  # an unknown name is reported by the build
+        reads_values = known is not None and "values" in known.inputs
+        if reads_values and not self.critic:
+            raise ValueError(f"tricks.advantage: '{name}' needs a critic; set critic.lr, or choose recipe=ppo")
+        if self.critic and known and not reads_values:
+            cure = "take a recipe without a critic, or choose gae"
+            raise ValueError(f"critic: tricks.advantage = {name} reads no values; {cure}")
+        return self
+
+
+class RunConfig(_Frozen):
+    """What a run folder's config.yaml holds."""
+
+    identity: Identity
+    runtime: Runtime
+    seed: Count
+
+    @property
+    def cell_id(self) -> str:
+        return cell_id(self.identity)
+
+    @property
+    def run_id(self) -> str:
+        return f"{self.cell_id}-s{self.seed}"
+
+
+_NAMES = {"path", "role"}  # by what name it was asked for, never part of what it is
+_LEFT_OUT: dict[type[BaseModel], Any] = dict.fromkeys((Model, ArithmeticData, JsonlData), _NAMES)
+_LEFT_OUT[Evaluate] = {"benchmarks": {"__all__": _NAMES}}
+_TEXTS: dict[int, tuple[BaseModel, str]] = {}  # canonical JSON of sections that many cells share, by object
+
+
+def cell_id(identity: Identity) -> str:
+    """16 hex digits of sha256 over canonical JSON of the identity, less the names by which it was asked for."""
+    texts = {name: _canonical(getattr(identity, name)) for name in Identity.model_fields}
+    text = ",".join(f'"{name}":{texts[name]}' for name in sorted(texts))
+    return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()[:16]
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _canonical(section: Any) -> str:
+    """Sorted keys, no spaces, no NaN. Kept per object: planning 10^5 cells meets the same sections again and again."""
+    known = _TEXTS.get(id(section))
+    if known and known[0] is section:
+        return known[1]
+    if not isinstance(section, BaseModel):  # a number, or a section that is left out
+        return "null" if section is None else str(section)
+    text = _ENCODER.encode(section.model_dump(exclude=_LEFT_OUT.get(type(section))))
+    if len(_TEXTS) > 1000:
+        _TEXTS.clear()
+    _TEXTS[id(section)] = (section, text)
+    return text

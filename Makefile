@@ -1,7 +1,9 @@
 # make demo   install, run the main job at miniature scale, show its verdict and figures
 # make test   install, run every test but the slow ones
 # make check  lint, format, types
+# make pages  write docs/tricks.md and grid_specs/schema.json again, after a new trick, knob, key or recipe
 # make bench  our step and sweep beside their peers (installs the peers)
+# make mutation   does a test notice every single-point change of the tricks and of the step? (minutes)
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -9,7 +11,7 @@ SPEC ?= grid_specs/clip_higher.yaml
 export OMP_NUM_THREADS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 
-.PHONY: demo test check slow bench clean
+.PHONY: demo test check pages slow bench mutation clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -31,10 +33,18 @@ check: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+pages: .venv/installed
+	$(BIN)/python -m harness tricks --markdown > docs/tricks.md
+	$(BIN)/python -m harness schema > grid_specs/schema.json
+
 bench: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m bench.against_trl
 	$(BIN)/python -m bench.step
 	$(BIN)/python -m bench.sweep
+
+mutation: .venv/installed
+	$(BIN)/python -m bench.mutation
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,6 +3,7 @@
 Takes the finished numbers of `tables.curve_table`. Leaves out: estimation and files.
 """
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from analysis import stats, style, tables
@@ -11,18 +12,23 @@ from analysis.load import Sweep
 if TYPE_CHECKING:
     import pandas as pd
 
+MANY = 6  # arms; beyond it a figure is wide, and bands are faint enough to see the lines through them
+
 
 def plot(sweep: Sweep, what: tables.Curves, data: "pd.DataFrame") -> Any:
     from matplotlib import pyplot
 
     places = _grid(what, sweep)
     rows, columns = 1 + max(r for r, _ in places), 1 + max(c for _, c in places)
-    width = (3.5, 5.0, 6.0)[columns - 1] if columns < 4 else style.WIDTH
-    figure, grid = pyplot.subplots(
-        rows, columns, figsize=(width, 0.55 + 1.65 * rows), squeeze=False, sharex=True, layout="constrained"
-    )
     arms = sweep.axes[what.lines] if what.lines else [""]
     baseline = sweep.baseline.get(what.lines or "", arms[0])
+    many = len(arms) > MANY
+    width = style.WIDTH if many or columns > 3 else (3.5, 5.0, 6.0)[columns - 1]
+    legend = math.ceil(len(arms) / _per_row(arms, baseline, width)) if many else 1
+    height = 0.55 + 1.65 * rows + 0.15 * (legend - 1)
+    figure, grid = pyplot.subplots(
+        rows, columns, figsize=(width, height), squeeze=False, sharex=True, layout="constrained"
+    )
     colours, dashes = style.arm_colours(arms, baseline), style.arm_dashes(arms, baseline)
     handles: dict[str, Any] = {}
     for place, panel in zip(places, what.panels, strict=True):
@@ -32,7 +38,7 @@ def plot(sweep: Sweep, what: tables.Curves, data: "pd.DataFrame") -> Any:
         for arm in sorted(arms, key=lambda arm: arm == baseline):  # the baseline last, on top
             line = part[part[what.lines] == arm] if what.lines else part
             for _, piece in line.groupby("segment"):
-                handles[arm] = _line(axes, piece, colours[arm], dashes[arm])
+                handles[arm] = _line(axes, piece, colours[arm], dashes[arm], 0.03 if many else 0.13)
         if part.empty:
             axes.text(0.5, 0.5, "nothing recorded", transform=axes.transAxes, ha="center", color=style.MUTED)
         else:
@@ -69,27 +75,35 @@ def _grid(what: tables.Curves, sweep: Sweep) -> list[tuple[int, int]]:
     ]
 
 
-def _line(axes: Any, line: "pd.DataFrame", colour: str, dash: Any) -> Any:
+def _line(axes: Any, line: "pd.DataFrame", colour: str, dash: Any, shade: float) -> Any:
     axes.plot(line["step"], line["raw"], color=colour, alpha=0.22, linewidth=0.6, zorder=2)
-    axes.fill_between(line["step"], line["low"], line["high"], color=colour, alpha=0.13, linewidth=0)
+    axes.fill_between(line["step"], line["low"], line["high"], color=colour, alpha=shade, linewidth=0)
     return axes.plot(line["step"], line["mean"], color=colour, linestyle=dash, zorder=3)[0]
 
 
 def _legend(figure: Any, axis: str, arms: list[str], handles: dict[str, Any], baseline: str) -> None:
     """One for the figure, above it; as many entries in a row as its width holds."""
-    texts = [f"{arm} (baseline)" if arm == baseline else arm for arm in arms]
-    widest = 0.5 + 0.062 * max(map(len, texts))  # inches: handle and text at this size
     figure.legend(
         [handles[arm] for arm in arms],
-        texts,
+        [_text(arm, baseline) for arm in arms],
         title=axis,
         title_fontsize=7.5,
         loc="outside upper center",
-        ncols=max(1, min(len(arms), int(figure.get_figwidth() / widest))),
+        ncols=_per_row(arms, baseline, figure.get_figwidth()),
         columnspacing=1.4,
         handlelength=2.6,
         frameon=False,
     )
+
+
+def _text(arm: str, baseline: str) -> str:
+    return f"{arm} (baseline)" if arm == baseline else arm
+
+
+def _per_row(arms: list[str], baseline: str, width: float) -> int:
+    """How many entries of the legend fit beside each other."""
+    widest = 0.5 + 0.062 * max(len(_text(arm, baseline)) for arm in arms)  # inches: handle and text at this size
+    return max(1, min(len(arms), int(width / widest)))
 
 
 def _bound(axes: Any, data: "pd.DataFrame") -> None:

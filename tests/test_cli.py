@@ -91,8 +91,11 @@ def test_a_name_that_is_no_folder_is_said_to_be_taken_from_the_hub(
 def test_mistake_7_clip_axis_with_one_update_per_rollout(say: Say) -> None:
     assert "1 is not a multiple of train.epochs = 2; set train.epochs=1" in say(GOOD, "train.updates_per_rollout=1")
     text = say(GOOD, "train.updates_per_rollout=1", "train.epochs=1")
-    assert text.startswith("spec.yaml:2:8: axis 'tricks.surrogate.high' sets tricks.surrogate.high, but with ")
-    assert "set train.updates_per_rollout: 4 in `base`" in text
+    assert text.startswith(
+        "spec.yaml:2:8: axis 'tricks.surrogate.high': 0.2 and 0.28 train exactly alike: with "
+        "train.updates_per_rollout = 1 every ratio is 1, "
+    )
+    assert "; set train.updates_per_rollout: 4 in `base`, " in text
 
 
 def test_mistake_8_unwritable_folder(say: Say, tmp_path: Path) -> None:
@@ -117,6 +120,26 @@ def test_mistake_10_unknown_override(say: Say) -> None:
     )
 
 
+def test_mistake_11_gae_without_a_critic(say: Say) -> None:
+    assert say("question: q?\naxes: {tricks.advantage: [group_z, gae]}\n") == (
+        "spec.yaml:2:36: tricks.advantage: 'gae' needs a critic; set critic.lr, or choose recipe=ppo\n"
+        "    axes: {tricks.advantage: [group_z, gae]}\n"
+        "                                       ^\n"
+    )
+    text = say("question: q?\nbase: {recipe: ppo}\naxes: {tricks.advantage: [gae, group_z]}\n")
+    assert "critic: tricks.advantage = group_z reads no values; take a recipe without a critic, or choose gae" in text
+    assert len(text.splitlines()) == 3
+
+
+def test_mistake_12_a_trick_that_cannot_exist(say: Say) -> None:
+    text = say("question: q?\naxes: {tricks.advantage: [group_z, batch_mean_group_std]}\n")
+    assert text.startswith(
+        "spec.yaml:2:36: tricks.advantage: no trick 'batch_mean_group_std' in slot 'advantage', for a group of equal "
+        "rewards is off the batch's mean and has deviation 0: under a batch mean of 1/3 its zeros give "
+        f"A = (0 - 1/3) / 1e-6 = {(0 - 1 / 3) / 1e-6:.0f}; choose group_z, batch_z or group_mean_batch_std\n"
+    )
+
+
 def test_missing_data_may_be_planned_but_not_run(say: Say, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text(GOOD + "base: {data: gsm8k, data.path: nowhere.jsonl}\n")
@@ -134,6 +157,8 @@ def test_names_that_do_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ("verdict", "clip"): "no sweep 'clip'",
         ("mirror", "clip"): "no sweep 'clip'",
         ("tricks", "grup_z"): "no trick or slot 'grup_z'; did you mean 'group_z'?",
+        ("diff", "dapoo"): "error: no recipe 'dapoo'; did you mean 'dapo'? (there are: cispo, dapo, dr_grpo, grpo, ",
+        ("diff", "grpo", "lite_pp"): "no recipe 'lite_pp'; did you mean 'lite_ppo'?",
         ("run", "runs/x"): "no such run folder",
     }.items():
         assert main(["--root", str(tmp_path), *words]) == 2
@@ -151,18 +176,6 @@ def test_options_may_stand_anywhere(say: Say, tmp_path: Path, capsys: pytest.Cap
     assert caught.value.code == 2
 
 
-def test_tricks_lists_every_trick(capsys: pytest.CaptureFixture[str]) -> None:
-    from harness import tricks
-
-    assert main(["tricks", "advantage"]) == 0
-    text = capsys.readouterr().out
-    for name in tricks.registry()["advantage"]:
-        assert f"tricks.advantage: {name}" in text
-    assert "tricks.advantage.eps = 1e-06" in text
-    assert "recipes: lite_ppo" in text
-    assert main(["tricks"]) == 0
-
-
 def test_help_is_light_and_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
@@ -178,9 +191,10 @@ def test_help_is_light_and_imports_nothing_heavy() -> None:
     assert time.perf_counter() - before < 5  # a loaded machine; the CPU time is in bench/sweep.py
 
 
-@pytest.mark.parametrize("command", ["plan", "status", "tricks"])
+@pytest.mark.parametrize("command", ["plan", "status", "tricks", "diff"])
 def test_looking_needs_no_torch_pandas_or_mlflow(command: str, tmp_path: Path) -> None:
-    words = [command, "grid_specs/clip_higher.yaml", "model=hub_folder"] if command == "plan" else [command]
+    more = {"plan": ["grid_specs/clip_higher.yaml", "model=hub_folder"], "diff": ["ppo"]}
+    words = [command, *more.get(command, [])]
     code = (
         "import sys\n"
         "from harness.sweep.cli import main\n"

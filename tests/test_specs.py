@@ -11,7 +11,7 @@ import yaml
 from analysis import tables
 from harness import config
 from harness.sweep import contents, keys, schema, spec, yaml12
-from harness.sweep.compose import compose
+from harness.sweep.compose import compose, resolve
 from harness.sweep.expand import expand
 from harness.sweep.grid import Expansion
 
@@ -39,7 +39,8 @@ def test_every_spec_expands_and_says_what_it_asks(path: Path, scale: str) -> Non
         assert figure.split("_by_")[0] in tables.METRICS
     if path.stem != "real_text":
         assert len(expansion.spec.seeds) >= 3
-        assert expansion.spec.claims and expansion.spec.baseline
+        assert expansion.spec.baseline
+        assert expansion.spec.claims or path.stem == "recipes"
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
@@ -107,8 +108,25 @@ def test_every_choice_of_every_group_composes(group: str, scale: str) -> None:
     for choice in keys.choices(group, scale):
         if group == "scale" and choice != scale:
             continue
-        tree = compose(defaults | {group: choice})
-        config.build(json.loads(json.dumps(tree).replace("???", "missing").replace("${data.template}", "x")))
+        tree = resolve(json.loads(json.dumps(compose(defaults | {group: choice})).replace("???", "missing")))
+        identity, _ = config.build(tree)
+        assert identity.result_version == config.RESULT_VERSION  # stated nowhere but in the code
+
+
+@pytest.mark.parametrize("scale", ["mini", "paper"])
+def test_every_recipe_is_a_cell_of_its_own_and_keeps_to_its_method(scale: str) -> None:
+    cells = load("recipes", f"scale={scale}").cells
+    identities = {cell.labels["recipe"]: cell.identity for cell in cells}
+    assert set(identities) == set(keys.choices("recipe", scale))
+    assert len({cell.id for cell in cells}) == len(cells) == 12
+    vanilla = identities["vanilla"]
+    assert vanilla.train.steps == {"mini": 30, "paper": 500}[scale]
+    for identity in identities.values():  # the scale's, so that recipes are compared at equal steps
+        assert identity.train == vanilla.train
+        assert identity.sampling == vanilla.sampling
+    critic = identities["ppo"].critic
+    assert critic and (critic.lr, critic.value_clip) == (vanilla.train.lr, None)
+    assert [name for name, identity in identities.items() if identity.critic] == ["ppo"]
 
 
 def test_real_text_needs_only_a_folder_and_a_file() -> None:

@@ -91,6 +91,11 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)
 
 
+def _comparable(value: Any) -> Any:
+    """Equal for values that are the `same`, and hashable."""
+    return (isinstance(value, bool), value) if isinstance(value, int | float) else label_of(value)
+
+
 def matches(level: Level, value: Any) -> bool:
     return same(level.value, value) or level.label == label_of(value)
 
@@ -161,11 +166,15 @@ def _valued(
     reader: Reader, name: str, key: str, values: list[Any], when: Expression | None, place: tuple[str | int, ...]
 ) -> Axis:
     levels: list[Level] = []
+    seen: set[Any] = set()
     for index, value in enumerate(values):
         mark = reader.document.value_mark(*place, index)
         label = reader.document.texts.get((*place, index), label_of(value)) if value is not None else "null"
         level = Level(label, value, (Setting(key, value, mark),), mark)
-        if any(matches(level, other.value) or level.label == other.label for other in levels):
+        names = {label, label_of(value), _comparable(value)}
+        repeated = bool(names & seen)
+        seen |= names
+        if repeated:
             reader.add(f"axis '{name}' repeats the level {label}", *place, index)
         elif key not in keys.groups() and (problem := keys.check_value(key, value)):
             reader.add(f"{key}: {problem}", *place, index)

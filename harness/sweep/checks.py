@@ -1,19 +1,17 @@
-"""Specs that cannot show their effect are refused, with the cure. Leaves out: faults of single values."""
+"""Specs that cannot show their effect are refused, with the cure. Leaves out: faults of single values and cells."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from harness.sweep.axes import Axis
+from harness import config
+from harness.sweep import effects
+from harness.sweep.effects import Idle
 from harness.sweep.grid import Cell
 from harness.sweep.spec import Spec
 from harness.sweep.yaml12 import Problem
 
-CLIP_KEYS = {"tricks.surrogate.low", "tricks.surrogate.high"}
-# An affine change of the reward cancels in these, up to eps (notes in harness/tricks/advantage.py and reward.py).
-AFFINE_INVARIANT = ("group_z", "batch_z", "group_mean_batch_std")
-AFFINE = ("raw", "affine")
-
 Labels = dict[str, str]
+Member = tuple[Cell, tuple[Idle, ...]]
 
 
 def check(spec: Spec, cells: tuple[Cell, ...], twins: list[tuple[Labels, Labels]], excluded: int) -> Iterator[Problem]:
@@ -24,11 +22,8 @@ def check(spec: Spec, cells: tuple[Cell, ...], twins: list[tuple[Labels, Labels]
         return
     yield from _baselines(spec, cells)
     yield from _equal_arms(spec, cells, twins)
-    for axis in spec.axes:
-        if axis.sets() & CLIP_KEYS:
-            yield from _idle_clip(axis, cells)
-        if not spec.control and any(key.startswith("tricks.reward") for key in axis.sets()):
-            yield from _cancelled_reward(axis, cells)
+    if not spec.control:
+        yield from _arms_without_effect(spec, cells)
 
 
 def _baselines(spec: Spec, cells: tuple[Cell, ...]) -> Iterator[Problem]:
@@ -38,32 +33,50 @@ def _baselines(spec: Spec, cells: tuple[Cell, ...]) -> Iterator[Problem]:
             yield Problem(f"baseline: no cell has {name} = {label}; all of them are excluded or absent", mark)
 
 
-def _idle_clip(axis: Axis, cells: tuple[Cell, ...]) -> Iterator[Problem]:
-    keys = ", ".join(sorted(axis.sets() & CLIP_KEYS))
-    idle = [c for c in cells if axis.name in c.labels and c.identity.train.updates_per_rollout == 1]
-    if idle and len(axis.levels) > 1:
+def _arms_without_effect(spec: Spec, cells: tuple[Cell, ...]) -> Iterator[Problem]:
+    """Arms that differ in their settings and train exactly alike."""
+    alike: dict[str, list[Member]] = defaultdict(list)
+    for cell in cells:
+        identity, idle = effects.plain(cell.identity)
+        alike[config.cell_id(identity) if idle else cell.id].append((cell, idle))
+    counts: dict[tuple[str, tuple[str, ...], str, str], int] = defaultdict(int)
+    for members in alike.values():
+        if len(members) > 1:
+            for name, arms in _arms(spec, members):
+                parts = _to_blame(arms)
+                labels = tuple(cell.labels[name] for cell, _ in arms)
+                why, cure = (" and ".join(dict.fromkeys(texts)) for texts in zip(*parts, strict=True))
+                counts[name, labels, why, cure] += len(arms)
+    for (name, labels, why, cure), count in counts.items():
+        axis = next(axis for axis in spec.axes if axis.name == name)
+        where = f" in {count} of {len(cells)} cells" if count < len(cells) else ""
+        listed = f"{', '.join(labels[:-1])} and {labels[-1]}"
         yield Problem(
-            f"axis '{axis.name}' sets {keys}, but with train.updates_per_rollout = 1 every ratio is 1 and all arms "
-            f"have the same gradient (in {len(idle)} of {len(cells)} cells); set train.updates_per_rollout: 4 in "
-            "`base`, or exclude those cells",
+            f"axis '{name}': {listed} train exactly alike{where}: {why}; {cure}, exclude all of them but one, or say "
+            "`control: true` for an A/A control",
             axis.mark,
         )
 
 
-def _cancelled_reward(axis: Axis, cells: tuple[Cell, ...]) -> Iterator[Problem]:
-    rewards: dict[str, set[str]] = defaultdict(set)
-    for cell in cells:
-        tricks = cell.identity.tricks
-        if axis.name in cell.labels and tricks.advantage.name in AFFINE_INVARIANT and tricks.reward.name in AFFINE:
-            rewards[tricks.advantage.name].add(cell.labels[axis.name])
-    for advantage, labels in rewards.items():
-        if len(labels) > 1:
-            yield Problem(
-                f"axis '{axis.name}' only rescales the reward, which cancels under tricks.advantage = {advantage}: "
-                "its arms cannot differ; use an advantage without a standard deviation (group_mean), or say "
-                "`control: true` for an A/A control",
-                axis.mark,
-            )
+def _arms(spec: Spec, members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
+    """axis -> the members that differ in its label alone."""
+    for axis in spec.axes:
+        contexts: dict[tuple[tuple[str, str], ...], list[Member]] = defaultdict(list)
+        for cell, idle in members:
+            if axis.name in cell.labels:
+                rest = tuple(item for item in cell.labels.items() if item[0] != axis.name)
+                contexts[rest].append((cell, idle))
+        for arms in contexts.values():
+            if len(arms) > 1:
+                yield axis.name, arms
+
+
+def _to_blame(arms: list[Member]) -> list[tuple[str, str]]:
+    """(why, cure) of the parts in which the arms differ; they train alike, so there is one."""
+    idle = {item.part: item for _, found in arms for item in found}
+    first = arms[0][0].identity
+    differ = [p for p in idle if any(effects.value(c.identity, p) != effects.value(first, p) for c, _ in arms)]
+    return [(idle[part].why, idle[part].cure) for part in differ]
 
 
 def _equal_arms(spec: Spec, cells: tuple[Cell, ...], twins: list[tuple[Labels, Labels]]) -> Iterator[Problem]:

@@ -97,9 +97,21 @@ def _sweep(root: Path, given: str) -> str:
 
 
 def tricks(options: argparse.Namespace) -> int:
-    from harness.sweep import catalog
+    from harness.sweep import catalog, handbook
 
-    catalog.show(options.name, Console())
+    if options.markdown:
+        print(handbook.page(), end="")
+    else:
+        catalog.show(options.name, Console())
+    return 0
+
+
+def diff(options: argparse.Namespace) -> int:
+    from harness.sweep import compare
+    from harness.sweep.recipes import VANILLA
+
+    first, second = (options.first, options.second) if options.second else (VANILLA, options.first)
+    compare.show(first, second, Console())
     return 0
 
 

@@ -119,8 +119,10 @@ def look_up(tree: dict[str, Any], key: str) -> Any:
         return (defaults | (choice if isinstance(choice, dict) else {})).get(parts[2])
     node: Any = tree
     for part in parts:
-        node = node.get(part) if isinstance(node, dict) else None
-    return _default(key) if node is None else node
+        if not isinstance(node, dict) or part not in node:
+            return _default(key)
+        node = node[part]
+    return node
 
 
 def _default(key: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness import config
 from harness.config import ConfigError
-from harness.sweep import checks, contents
+from harness.sweep import checks, contents, effects
 from harness.sweep.axes import Axis, Level, Setting, label_of, same
 from harness.sweep.compose import compose, is_live, look_up, put, resolve
 from harness.sweep.compose import ready as ready_sections
@@ -199,6 +199,8 @@ class _Expander:
         else:
             self._share(tree, start, key)
         identity, runtime = config.build(tree)
+        if problems := effects.silent(identity):
+            raise ConfigError(problems)
         return Cell(config.cell_id(identity), point.labels, identity, runtime)
 
     def _share(self, tree: dict[str, Any], start: dict[str, Any], key: tuple[str, ...]) -> None:
@@ -255,7 +257,7 @@ class _Expander:
 
     def _blamed_choice(self, key: str, point: _Point) -> Mark | None:
         """The mark of the axis level or the base choice whose file holds the key."""
-        group = {"tricks": "recipe", "model": "model", "data": "data"}.get(key.split(".")[0])
+        group = {"tricks": "recipe", "critic": "recipe", "model": "model", "data": "data"}.get(key.split(".")[0])
         for axis in self.spec.axes:
             for level in axis.levels:
                 if point.labels.get(axis.name) == level.label:

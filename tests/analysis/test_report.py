@@ -46,6 +46,15 @@ def test_the_csv_holds_the_plotted_numbers(drawn: tuple[Path, list[Path]]) -> No
     assert float(effect["mean"]) == pytest.approx(0.04, abs=0.001) and effect["word"] == "trick"
 
 
+def test_a_dozen_arms_leave_room_for_their_curves(tmp_path: Path) -> None:
+    arms = ["plain", *(f"published_recipe_{i}" for i in range(11))]
+    root = write_sweep(tmp_path, {"arm": arms}, {"arm": "plain"}, lambda *_: {"eval/accuracy": 0.5}, seeds=2, steps=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the layout warns where the legend takes all of the panel
+        (curves, _) = figures.draw(root, "made")
+    assert {row["arm"] for row in read(curves.with_suffix(".csv"))} == set(arms)
+
+
 def test_drawing_again_gives_the_same_bytes(drawn: tuple[Path, list[Path]]) -> None:
     root, paths = drawn
     before = [path.with_suffix(suffix).read_bytes() for path in paths for suffix in (".csv", ".png")]

@@ -70,6 +70,8 @@ def test_exclude_by_expression_and_by_config_key(grid: Grid) -> None:
     assert grid(THREE + "exclude: ['train.steps > 3 and train.warmup_steps == 1']").excluded == 4
     assert grid(THREE + "exclude: [{train.epochs: 2, train.steps: 3}]").excluded == 4  # a default counts
     assert grid(THREE + "exclude: ['tricks.advantage != \"group_z\"']").excluded == 0
+    unclipped = THREE + "base: {train.max_grad_norm: null}\nexclude: [{train.max_grad_norm: 1.0}]"
+    assert grid(unclipped).excluded == 0  # null is a value, not the default
     assert grid(THREE + "exclude: [{tricks.surrogate.high: 0.2, train.lr: 1e-4}]").excluded == 6
 
 

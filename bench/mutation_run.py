@@ -126,6 +126,15 @@ def _fork(work: Callable[[], int], log: str) -> int:
         os._exit(code)
 
 
+def _end(pid: int, reaped: bool) -> None:
+    """Ends a child with whatever it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    if not reaped:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
 def _run_tests(folder: Path, tests: Sequence[str], plugin: _Plugin, detail: str) -> int:
     """Runs tests in a copy of the repository; the exit code of pytest."""
     here = str(Path(__file__).parents[1])
@@ -157,7 +166,11 @@ def baseline(folder: Path, tests: tuple[str, ...]) -> Calls:
 
     calls = Calls()
     for watched in (True, False):
-        _, status = os.waitpid(_fork(lambda watched=watched: run(watched), log), 0)  # type: ignore[misc]
+        pid, status = _fork(lambda watched=watched: run(watched), log), -1  # type: ignore[misc]
+        try:
+            _, status = os.waitpid(pid, 0)
+        finally:
+            _end(pid, reaped=status >= 0)
         if status:
             tail = "\n".join(Path(log).read_text(errors="replace").splitlines()[-30:])
             raise SystemExit(f"{tail}\n\nthe unmutated tests fail ({' '.join(tests)}): no mutant was tried")
@@ -215,13 +228,9 @@ class _Slot:
         return True
 
     def stop(self, reaped: bool = False) -> None:
-        """Ends the child with whatever it started, and puts the file back."""
+        """Ends the child, and puts the file back."""
         if self.pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
-            if not reaped:
-                os.kill(self.pid, signal.SIGKILL)
-                os.waitpid(self.pid, 0)
+            _end(self.pid, reaped)
             self.pid = 0
             self.file.write_bytes(self.before)
             os.utime(self.file, ns=self.times)

@@ -147,11 +147,12 @@ def loss(
     kept, advantage, weight = (x[index, :width] for x in (batch.kept, batch.advantage, batch.weight))
     logp, entropy = policy.logprobs(rows, temperature, with_entropy="entropy" in slots["penalty"].inputs)
     # `where`, not a product: a masked position may hold anything, and 0 · inf is not 0.
-    logratio = torch.where(kept, logp - batch.old_logp[index, :width], 0.0)
+    logp = torch.where(kept, logp, 0.0)
+    logratio = logp - torch.where(kept, batch.old_logp[index, :width], 0.0)
     offered = {"logratio": logratio, "advantage": advantage, "mask": kept, "logp": logp, "entropy": entropy}
     offered |= {"right": batch.right[index], "entropies": batch.entropies}
     if batch.ref_logp is not None:
-        offered["ref_logp"] = batch.ref_logp[index, :width]
+        offered["ref_logp"] = torch.where(kept, batch.ref_logp[index, :width], 0.0)
     gain = slots["surrogate"](offered) - slots["penalty"](offered)
     total = -scale * torch.where(kept, weight * gain, 0.0).sum()
     return RowLoss(total, logratio.detach(), advantage, kept)

@@ -39,7 +39,7 @@ def pass_rate_between(rewards: Float[Tensor, "P G"], *, low: float = 0.1, high: 
 
     Ref: arXiv:2508.08221 section 2.4, "Difficulty Mask"; arXiv:2506.06122 (ROLL, `difficulty_mask`).
     """
-    rate = rewards.sum(-1) / max(1, rewards.shape[-1])
+    rate = rewards.mean(-1)
     return (rate > low) & (rate < high)
 
 

@@ -75,7 +75,8 @@ def group_mean_batch_std(
     """A = (r - mean_g(r)) / (std_batch(x) + eps), ddof 1 over all P·G samples; x = r, or r - mean_g(r) if `centred`.
 
     The field disagrees: the std of raw rewards (ROLL, TRL, the default here) or of group-centred ones (AReaL,
-    ScaleRL), which is never larger: 1.8x smaller where prompts differ much in difficulty. Equal rewards give 0.
+    ScaleRL), which is never larger: 1.5x smaller where prompts differ in difficulty, 1.75x where they differ much.
+    Equal rewards give 0.
     Affine invariant.
 
     Ref: arXiv:2508.08221 section 4.1.3 and section 5 (Lite PPO); arXiv:2510.13786 (centred).
@@ -107,7 +108,7 @@ def running(
     Ref: arXiv:2506.06122 (ROLL, reward normalisation of type `running`).
     """
     count, mean, squares, low, high = moments.merge(past, rewards[counted])
-    std = (squares / (count - 1).clamp(min=1)).sqrt()
+    std = (squares / (count - 1)).sqrt()
     return torch.where(counted & (high > low), (rewards - mean) / (std + eps), 0.0)
 
 
@@ -129,7 +130,8 @@ def reinforce_pp(
     Ref: arXiv:2501.03262 (REINFORCE++).
     """
     use = mask & counted[..., None]
-    return _whiten(_returns(_token_rewards(rewards, mask, kl, beta), gamma), use, eps)
+    penalised = torch.where(mask, _on_last_token(rewards, mask) - beta * kl, 0.0)
+    return _whiten(_returns(penalised, gamma), use, eps)
 
 
 def reinforce_pp_baseline(
@@ -166,18 +168,17 @@ def gae(
     """
     value = torch.where(mask, values.double(), 0.0)
     after = torch.cat([value[..., 1:], torch.zeros_like(value[..., :1])], dim=-1)
-    delta = torch.where(mask, _token_rewards(rewards, mask) + gamma * after - value, 0.0)
+    delta = torch.where(mask, _on_last_token(rewards, mask) + gamma * after - value, 0.0)
     advantage = _returns(delta, gamma * lam)
     use = mask & counted[..., None]
     shown = _whiten(advantage, use, eps) if whiten else torch.where(use, advantage, 0.0)
     return Estimate(shown, torch.where(mask, advantage + value, 0.0))
 
 
-def _token_rewards(rewards: Tensor, mask: Tensor, kl: Tensor | None = None, beta: float = 0.0) -> Tensor:
-    """[P,G,T] float64: the sample's reward on its last token, less β kl on every token; 0 where masked."""
+def _on_last_token(rewards: Tensor, mask: Tensor) -> Tensor:
+    """[P,G,T] float64: a sample's reward on its last token, 0 elsewhere."""
     last = mask & (mask.cumsum(-1) == mask.sum(-1, keepdim=True))
-    out = torch.where(last, rewards[..., None].double(), 0.0)
-    return out if kl is None else torch.where(mask, out - beta * kl, 0.0)
+    return torch.where(last, rewards[..., None].double(), 0.0)
 
 
 def _returns(rewards: Tensor, discount: float) -> Tensor:
@@ -202,15 +203,14 @@ def _centred(rewards: Tensor, counted: Tensor) -> Tensor:
 
 
 def _mean(rewards: Tensor, counted: Tensor) -> Tensor:
-    number = counted.sum(-1, keepdim=True).clamp(min=1)
-    return torch.where(counted, rewards, 0.0).sum(-1, keepdim=True) / number
+    return torch.where(counted, rewards, 0.0).sum(-1, keepdim=True) / counted.sum(-1, keepdim=True)
 
 
 def _std(rewards: Tensor, counted: Tensor) -> Tensor:
     """std over counted samples of the last axis, ddof 1, [..., 1]; 1 where there is no spread to divide by."""
     squares = torch.where(counted, rewards - _mean(rewards, counted), 0.0).square().sum(-1, keepdim=True)
-    number = (counted.sum(-1, keepdim=True) - 1).clamp(min=1)
-    return torch.where(_has_spread(rewards, counted), (squares / number).sqrt(), 1.0)
+    variance = squares / (counted.sum(-1, keepdim=True) - 1)
+    return torch.where(_has_spread(rewards, counted), variance.sqrt(), 1.0)
 
 
 def _has_spread(rewards: Tensor, counted: Tensor) -> Tensor:

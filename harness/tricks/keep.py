@@ -67,7 +67,7 @@ def error_max(
     *,
     share: float = 0.8,
 ) -> Kept:
-    """tokens = mask · (1 - 1[r = 0 and |y| ≥ share · limit]), counted = 1: wrong and too long carries no loss.
+    """tokens = mask · (1 - 1[r ≤ 0 and |y| ≥ share · limit]), counted = 1: wrong and too long carries no loss.
 
     Ref: arXiv:2508.08221 section 2.4, "Error Max Clip Mask"; arXiv:2506.06122 (ROLL, `error_max_len_clip`).
     """

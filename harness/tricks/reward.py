@@ -57,8 +57,8 @@ def length_penalty(
 ) -> Float[Tensor, "P G"]:
     """r' = r + coefficient · (λ if r > 0 else min(0, λ)), λ = 0.5 - (|y| - min_g|y|) / (max_g|y| - min_g|y|).
 
-    The shortest right answer of a group gains half a point, the longest loses it; a short wrong answer gains nothing.
-    A group of equal lengths keeps its rewards.
+    Half a point for a right answer that is the group's shortest, half a point off for its longest, right or wrong; a
+    short wrong answer gains nothing. A group of equal lengths keeps its rewards.
 
     Ref: arXiv:2501.12599 section 2.3.3 (Kimi k1.5, length penalty).
     """
@@ -66,7 +66,7 @@ def length_penalty(
         return rewards.clone()
     size = lengths.double()
     low, high = size.amin(-1, keepdim=True), size.amax(-1, keepdim=True)
-    place = torch.where(high > low, 0.5 - (size - low) / (high - low).clamp(min=1), 0.0)
+    place = torch.where(high > low, 0.5 - (size - low) / (high - low), 0.0)
     return rewards + coefficient * torch.where(rewards > 0, place, place.clamp(max=0))
 
 
@@ -82,10 +82,10 @@ def length_dependent_accuracy(
     """
     right, size = rewards > 0, lengths.double()
     number = right.sum(-1, keepdim=True)
-    mean = torch.where(right, size, 0.0).sum(-1, keepdim=True) / number.clamp(min=1)
+    mean = torch.where(right, size, 0.0).sum(-1, keepdim=True) / number
     squares = torch.where(right, size - mean, 0.0).square().sum(-1, keepdim=True)
-    std = (squares / (number - 1).clamp(min=1)).sqrt()
-    place = torch.where(std > 0, (size - mean) / torch.where(std > 0, std, 1.0), 0.0)
+    std = (squares / (number - 1)).sqrt()  # not a number for one right answer, and then not above 0
+    place = torch.where(std > 0, (size - mean) / std, 0.0)
     return rewards * (1 - alpha * place.sigmoid())
 
 
@@ -111,8 +111,12 @@ def repetition_penalty(
 
     Ref: arXiv:2502.03373 (repetition penalty), as a share of the sample in place of a sum over tokens.
     """
-    repeated = torch.zeros(rewards.numel(), dtype=torch.float64)
-    for row, (ids, length) in enumerate(zip(tokens.flatten(0, 1).tolist(), lengths.flatten().tolist(), strict=True)):
-        grams = [tuple(ids[start : start + ngram]) for start in range(length - ngram + 1)]
-        repeated[row] = 1 - len(set(grams)) / max(1, len(grams)) if grams else 0.0
-    return rewards - factor * repeated.view(rewards.shape)
+    rows = zip(tokens.flatten(0, 1).tolist(), lengths.flatten().tolist(), strict=True)
+    repeated = [_repeated(ids[:length], ngram) for ids, length in rows]
+    return rewards - factor * torch.tensor(repeated, dtype=torch.float64).view(rewards.shape)
+
+
+def _repeated(ids: list[int], ngram: int) -> float:
+    """The share of n-grams that stand earlier in the sequence too."""
+    grams = [tuple(ids[start : start + ngram]) for start in range(len(ids) - ngram + 1)]
+    return 1 - len(set(grams)) / len(grams) if grams else 0.0

@@ -107,7 +107,7 @@ def sapo(
 ) -> Float[Tensor, "B T"]:
     """S = (4/τ) · sigmoid(τ (ρ - 1)) · A, τ = tau_positive where A > 0, else tau_negative: a soft clip.
 
-    The gradient is ρ A at ρ = 1 and fades on both sides.
+    The gradient is A at ρ = 1; its factor on ρ A fades on both sides of it, and no token loses it altogether.
 
     Ref: arXiv:2511.20347 (SAPO).
     """

@@ -28,7 +28,7 @@ def sequence_mean(mask: Bool[Tensor, "P G T"]) -> Float[Tensor, "P G T"]:
     Ref: arXiv:2402.03300 eq. 3; arXiv:2508.08221 section 4.3.
     """
     length = mask.sum(-1, keepdim=True)
-    return torch.where(mask, 1.0 / (_kept(length) * length.clamp(min=1)).double(), 0.0)
+    return torch.where(mask, 1.0 / (_kept(length) * length).double(), 0.0)
 
 
 def prompt_mean(mask: Bool[Tensor, "P G T"]) -> Float[Tensor, "P G T"]:
@@ -39,7 +39,7 @@ def prompt_mean(mask: Bool[Tensor, "P G T"]) -> Float[Tensor, "P G T"]:
     Ref: arXiv:2503.14476 eq. 8; arXiv:2510.13786 (ScaleRL, "prompt average").
     """
     length = mask.sum((-2, -1), keepdim=True)
-    return torch.where(mask, 1.0 / (_kept(length) * length.clamp(min=1)).double(), 0.0)
+    return torch.where(mask, 1.0 / (_kept(length) * length).double(), 0.0)
 
 
 def sequence_sum(mask: Bool[Tensor, "P G T"]) -> Float[Tensor, "P G T"]:
@@ -47,7 +47,7 @@ def sequence_sum(mask: Bool[Tensor, "P G T"]) -> Float[Tensor, "P G T"]:
 
     Ref: arXiv:2503.20783 eq. 3, without its constant.
     """
-    return mask.double() / _kept(mask.sum(-1, keepdim=True))
+    return mask.double() / _kept(mask.sum(-1))
 
 
 def constant_length(mask: Bool[Tensor, "P G T"], limit: int) -> Float[Tensor, "P G T"]:
@@ -58,7 +58,7 @@ def constant_length(mask: Bool[Tensor, "P G T"], limit: int) -> Float[Tensor, "P
     Ref: arXiv:2503.20783 eq. 3 and appendix A (Dr. GRPO).
     """
     number = mask.shape[0] * mask.shape[1]
-    return mask.double() / max(1, number * limit)
+    return mask.double() / (number * limit)
 
 
 def microbatch_token_mean(mask: Bool[Tensor, "P G T"], *, rows: int = 4) -> Float[Tensor, "P G T"]:
@@ -72,7 +72,7 @@ def microbatch_token_mean(mask: Bool[Tensor, "P G T"], *, rows: int = 4) -> Floa
     length = mask.sum(-1).flatten()
     batch = torch.arange(len(length)) // rows
     tokens = torch.zeros(len(length), dtype=length.dtype).index_add_(0, batch, length)
-    share = 1.0 / ((tokens > 0).sum().clamp(min=1) * tokens[batch].clamp(min=1)).double()
+    share = 1.0 / ((tokens > 0).sum() * tokens[batch]).double()
     return torch.where(mask, share.view(*mask.shape[:2], 1), 0.0)
 
 

@@ -147,9 +147,17 @@ def test_the_fields_micro_batch_mean_is_a_knob_and_not_an_accident(rows: int, ex
     assert sum(float(part.loss.detach()) for part in parts) == pytest.approx(expected, abs=1e-6)
 
 
-def test_nothing_leaks_from_masked_positions() -> None:
-    slots = bind_slots(choose())
+@pytest.mark.parametrize("penalty", ["none", "k1", "k2", "k3", "sft"])
+def test_nothing_leaks_from_masked_positions(penalty: str) -> None:
+    slots = bind_slots(choose(penalty=penalty))
     batch, scripted = _f3(slots)
+    if penalty == "sft":  # of log-probabilities 0 it is 0 with a gradient of its own
+        batch = dataclasses.replace(batch, right=torch.zeros(2, dtype=torch.bool))
+    reference = torch.zeros(2, 6)
+    reference[0, 2:] = float("nan")
+    batch = dataclasses.replace(batch, ref_logp=reference, old_logp=reference.clone())
+    if penalty == "k1":  # whose gradient is β whatever the difference
+        slots |= {"penalty": tricks.bind("penalty", "k1", {"beta": 0.0})}
     with torch.no_grad():
         scripted.logp[0, 2:] = float("nan")
     parts = accumulate(scripted, batch, torch.arange(2), slots, 1.0, 1.0, None)  # type: ignore[arg-type]

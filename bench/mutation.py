@@ -29,14 +29,25 @@ from bench.mutation_run import Trial, try_all
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("harness", "analysis", "tests", "experiments", "grid_specs", "pyproject.toml")
 TESTS = {
-    "harness/core/step.py": ("tests/core/test_step.py",),
-    "harness/tricks/__init__.py": ("tests/tricks", "tests/sweep/test_refusals.py"),
+    "harness/core/step.py": ("tests/core/test_step.py", "tests/core/test_prepare.py"),
 }
 TARGET = 0.95  # share killed
 
 # (file, part of its line, what the mutant has in its place) -> why the two cannot differ in behaviour. They are run
 # all the same: one that a test kills, and an entry that fits no mutant, are errors.
-EQUIVALENT: dict[tuple[str, str, str], str] = {}
+_AT_ZERO = "where A = 0 the objective and its gradient are 0 on either side"
+_S, _A, _STEP = "harness/tricks/surrogate.py", "harness/tricks/advantage.py", "harness/core/step.py"
+EQUIVALENT: dict[tuple[str, str, str], str] = {
+    (_S, "advantage < 0, torch.maximum", "advantage <= 0, torch.maximum"): _AT_ZERO,
+    (_S, "advantage > 0, tau_positive", "advantage >= 0, tau_positive"): _AT_ZERO,
+    (_S, "advantage >= 0, logratio.clamp", "advantage > 0, logratio.clamp"): _AT_ZERO,
+    (_S, "advantage < 0, logratio.detach", "advantage <= 0, logratio.detach"): _AT_ZERO,
+    (_A, "variance.sqrt(), 1.0)", "variance.sqrt(), 2.0)"): "without spread the numerator is exactly 0",
+    (_A, "counted.any(-1", "counted.all(-1"): "there is no sample whose spread could be judged",
+    ("harness/tricks/__init__.py", "n=1", "n=2"): "only the closest match is read",
+    (_STEP, "max(1, len(order))", "max(2, len(order))"): "one row in parts of at most two is one part",
+    (_STEP, "max(1, len(order))", "max(0, len(order))"): "no row at all gives no part, or an empty one that is dropped",
+}
 
 
 def excuse(mutant: Mutant) -> tuple[str, str, str] | None:

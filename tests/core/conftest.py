@@ -5,9 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness import config, store
+from harness.core import engines
+from harness.core.policy import Policy
+from harness.core.shapes import Prompts, Rollout
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +21,21 @@ def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [{"question": f"Q {i % 10} + {i % 7} = ? A", "answer": str(i % 10 + i % 7)} for i in range(40)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+@pytest.fixture(scope="session")
+def policy(tiny_model: Path) -> Policy:
+    return Policy.load(config.Model(role="", path=str(tiny_model)))
+
+
+@pytest.fixture(scope="session")
+def rollout(policy: Policy) -> Rollout:
+    engine = engines.load("hf")
+    engine.sync(policy)
+    texts = ["Q 1 + 2 = ? A", "Q 3 A", "Q 1 + 2 - 3 + 4 = ? A"]
+    return engine.generate(
+        Prompts.of(policy.encode(texts)), np.arange(12).reshape(3, 4), engines.SamplingParams(24, 1.0)
+    )
 
 
 MakeRun = Callable[..., store.Run]

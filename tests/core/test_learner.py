@@ -3,16 +3,14 @@
 import dataclasses
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from harness.config import Model
 from harness.core import critic as critics
-from harness.core import engines, metrics
+from harness.core import metrics
 from harness.core.critic import Critic
-from harness.core.policy import Policy
-from harness.core.shapes import Prompts, Rollout
+from harness.core.shapes import Rollout
 from harness.core.step import Batch, Samples, bind_slots, prepare
 from harness.core.train import train
 from harness.tricks import moments
@@ -28,15 +26,6 @@ def critic(tiny_model: Path) -> Critic:
     with torch.no_grad():
         found.head.copy_(torch.randn(found.head.shape))
     return found
-
-
-@pytest.fixture(scope="module")
-def rollout(tiny_model: Path) -> Rollout:
-    policy, engine = Policy.load(Model(role="", path=str(tiny_model))), engines.load("hf")
-    engine.sync(policy)
-    texts = ["Q 1 + 2 = ? A", "Q 3 A", "Q 1 + 2 - 3 + 4 = ? A"]
-    seeds = np.arange(12).reshape(3, 4)
-    return engine.generate(Prompts.of(policy.encode(texts)), seeds, engines.SamplingParams(24, 1.0))
 
 
 def _batch(rollout: Rollout, critic: Critic) -> Batch:

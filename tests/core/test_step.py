@@ -2,19 +2,18 @@
 
 import dataclasses
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from harness import tricks
-from harness.config import Model, Trick, Tricks
-from harness.core import engines, metrics
+from harness.config import Trick, Tricks
+from harness.core import metrics
 from harness.core.collect import Collected
 from harness.core.policy import Policy
 from harness.core.shapes import Prompts, Rollout, Rows
-from harness.core.step import Batch, RowLoss, Samples, accumulate, bind_slots, needed, prepare
+from harness.core.step import Batch, RowLoss, Samples, accumulate, bind_slots, prepare
 from harness.tricks import moments
 
 
@@ -30,21 +29,6 @@ def choose(**slots: object) -> Tricks:
     }
     names = base | slots
     return Tricks(**{slot: Trick(name=name) for slot, name in names.items()})  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module")
-def policy(tiny_model: Path) -> Policy:
-    return Policy.load(Model(role="", path=str(tiny_model)))
-
-
-@pytest.fixture(scope="module")
-def rollout(policy: Policy) -> Rollout:
-    engine = engines.load("hf")
-    engine.sync(policy)
-    texts = ["Q 1 + 2 = ? A", "Q 3 A", "Q 1 + 2 - 3 + 4 = ? A"]
-    return engine.generate(
-        Prompts.of(policy.encode(texts)), np.arange(12).reshape(3, 4), engines.SamplingParams(24, 1.0)
-    )
 
 
 REWARDS = torch.tensor([[1.0, 0, 0, 1], [0, 1, 0, 0], [1, 1, 1, 0]], dtype=torch.float64)
@@ -181,55 +165,6 @@ def test_updates_of_a_pass_average_to_the_whole_batch(policy: Policy, rollout: R
     for number, gradient in enumerate(whole):
         mean = torch.stack([g[number] for g in gradients]).mean(0)
         assert torch.allclose(mean, gradient, atol=1e-6)
-
-
-def test_prepare_runs_the_slots_in_order(rollout: Rollout) -> None:
-    truncated = rollout.truncated
-    assert 0 < int(truncated.sum()) < 12
-    batch = prepare(_samples(rollout), bind_slots(choose(keep="discount_truncated", advantage="batch_mean")))
-    counted = ~truncated.flatten()
-    mean = REWARDS.flatten()[counted].mean()
-    expected = torch.where(counted, REWARDS.flatten() - mean, 0.0).float()
-    assert torch.allclose(batch.advantage[:, 0], expected, atol=1e-6)
-    assert int(batch.kept.sum()) == int(rollout.lengths[~truncated].sum())
-    assert float(batch.weight.sum()) == pytest.approx(1.0, abs=1e-5)
-
-
-def test_rewards_are_zeroed_after_shaping_and_counted_samples_make_the_moments(rollout: Rollout) -> None:
-    truncated = rollout.truncated.flatten()
-    batch = prepare(_samples(rollout), bind_slots(choose(keep="zero_truncated", reward="affine", advantage="none")))
-    expected = torch.where(truncated, 0.0, 2 * REWARDS.flatten() - 1)
-    assert torch.equal(batch.rewards, expected)
-    assert torch.equal(batch.advantage[:, 0], expected.float())
-    assert torch.equal(batch.right, REWARDS.flatten() > 0)  # raw, not shaped
-
-
-def test_the_kl_of_the_reward_is_the_rollouts_against_the_reference(rollout: Rollout) -> None:
-    slots = bind_slots(choose(advantage="none")) | {"advantage": _Seen()}
-    samples = _samples(rollout, ref_logp=rollout.logp.flatten(0, 1) - 0.25)
-    prepare(samples, slots)  # type: ignore[arg-type]
-    assert torch.allclose(_Seen.offered["kl"][rollout.mask], torch.tensor(0.25))
-    assert not _Seen.offered["kl"][~rollout.mask].any()
-    assert _Seen.offered["limit"] == 24 and "values" not in _Seen.offered
-    prepare(_samples(rollout, values=torch.ones(12, rollout.tokens.shape[2])), slots)  # type: ignore[arg-type]
-    assert _Seen.offered["values"].shape == rollout.tokens.shape
-
-
-class _Seen:
-    """An advantage of 0 that remembers what it was offered."""
-
-    offered: dict = {}  # noqa: RUF012
-    inputs = ()
-
-    def __call__(self, offered: dict) -> torch.Tensor:
-        _Seen.offered = offered
-        return torch.zeros_like(offered["rewards"])
-
-
-def test_only_what_the_slots_name_is_needed() -> None:
-    assert "entropy" not in needed(bind_slots(choose()))
-    assert {"kl", "mask"} <= needed(bind_slots(choose(advantage="reinforce_pp")))
-    assert "values" in needed(bind_slots(choose(advantage="gae")))
 
 
 def test_an_entropy_bonus_and_imitation_reach_the_loss(policy: Policy, rollout: Rollout) -> None:

@@ -1,6 +1,7 @@
 """The registry: what it reads from the source text, how it answers a wrong name or value, and every knob's default."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -127,3 +128,26 @@ def test_a_bound_trick_takes_what_it_names_and_has_its_knobs() -> None:
     one = torch.ones(1, 1)
     offered = {"logratio": one * math.log(1.5), "advantage": one, "mask": one.bool(), "logp": None}
     assert float(bound(offered)) == pytest.approx(1.28)
+
+
+def test_the_nearest_word_is_a_moderately_close_one() -> None:
+    # `clamp` and `clip` share c, l, p: 2 · 3 / 9 = .67; `sum` and `mean` share m: 2 · 1 / 7 = .29
+    assert tricks.nearest("clamp", ["clip", "gspo"]) == "; did you mean 'clip'?"
+    assert tricks.nearest("sum", ["mean"]) == ""
+
+
+@pytest.mark.parametrize("slot", tricks.SLOTS)
+def test_a_contract_is_what_the_slots_module_says_of_itself(slot: str) -> None:
+    text = tricks.contract(slot)
+    first = (Path(tricks.__file__).parent / f"{slot}.py").read_text().splitlines()[0]
+    assert text.startswith("Slot `" + slot + "`: ") and first == '"""' + text.splitlines()[0]
+
+
+def test_markers_of_the_advantages() -> None:
+    found = tricks.registry()["advantage"].values()
+    # a shift and a scale of the reward cancel wherever a mean is taken off and a deviation divides
+    invariant = {"group_z", "batch_z", "group_mean_batch_std", "running", "reinforce_pp_baseline"}
+    assert {trick.name for trick in found if trick.affine_invariant} == invariant
+    # a group of one is its own mean
+    centred = {"group_mean", "group_z", "group_mean_batch_std", "leave_one_out", "reinforce_pp_baseline"}
+    assert {trick.name for trick in found if trick.group_centred} == centred

@@ -79,7 +79,25 @@ def status(options: argparse.Namespace) -> int:
     names = [_sweep(options.root, given) for given in options.sweep] or plans.sweep_names(options.root)
     if not names:
         raise FileNotFoundError(f"no sweep in {options.root / 'sweeps'}; start one with `python -m harness sweep SPEC`")
-    showing.show(options.root, names, Console(), options.failed)
+    if options.json:
+        print(showing.as_json(options.root, names))
+    else:
+        showing.show(options.root, names, Console(), options.failed)
+    return 0
+
+
+def logs(options: argparse.Namespace) -> int:
+    from harness.sweep import look
+
+    look.logs(look.find(options.root, options.run), Console(), options.follow)
+    return 0
+
+
+def why(options: argparse.Namespace) -> int:
+    from harness.sweep import look
+
+    first, second = (look.find(options.root, name) for name in (options.first, options.second))
+    look.why(first, second, Console())
     return 0
 
 

@@ -4,6 +4,7 @@ Reads manifests and status files only. Where stdout is no terminal a live sweep 
 Leaves out: metrics over time (`analysis`).
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -208,6 +209,17 @@ def _detail(status: dict[str, Any]) -> str:
 def display(manifest: dict[str, Any], console: Console, busy: bool) -> LiveTable | EventLines:
     """A live table on a terminal while there is work, event lines elsewhere."""
     return LiveTable(manifest, console) if console.is_terminal and busy else EventLines(manifest, console)
+
+
+def as_json(root: Path, names: Iterable[str]) -> str:
+    """[{sweep, question, runs: [{run, cell, seed, labels, status}]}], for scripts."""
+    out = []
+    for name in names:
+        manifest = store.read_json(root / "sweeps" / name / "manifest.json")
+        statuses = read_statuses(root, manifest)
+        runs = [run | {"status": statuses[run["run"]]} for run in manifest["runs"]]
+        out.append({"sweep": name, "question": manifest["question"], "runs": runs})
+    return json.dumps(out, ensure_ascii=False, indent=1)
 
 
 def show(root: Path, names: Iterable[str], console: Console, failed_only: bool = False) -> None:

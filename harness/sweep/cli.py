@@ -77,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("sweep")
     sub.add_argument("--follow", action="store_true", help="go on until stopped")
     sub.add_argument("--until-eof", action="store_true", help=argparse.SUPPRESS)
+    command("doctor", "is everything here that a sweep needs?")
     command("schema", "print the JSON Schema of grid specs, for editors")
     sub = command("lab", "the miniature laboratory")
     actions = sub.add_subparsers(dest="action", required=True, metavar="ACTION")

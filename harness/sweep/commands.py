@@ -165,6 +165,12 @@ def mirror(options: argparse.Namespace) -> int:
     return copying.main(options.root, name, options.follow, options.until_eof)
 
 
+def doctor(options: argparse.Namespace) -> int:
+    from harness.sweep import doctor as doctors
+
+    return doctors.show(options.root, Console())
+
+
 def schema(options: argparse.Namespace) -> int:
     from harness.sweep import schema as schemas
 

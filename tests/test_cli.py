@@ -208,3 +208,23 @@ def test_looking_needs_no_torch_pandas_or_mlflow(command: str, tmp_path: Path) -
 def test_the_mirror_keeps_telemetry_off_and_patience_short() -> None:
     assert PATIENCE["MLFLOW_DISABLE_TELEMETRY"] == "true"
     assert float(PATIENCE["MLFLOW_HTTP_REQUEST_TIMEOUT"]) <= 10
+
+
+@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "a/b", ".hidden", "..", "-x", "a b", "é", "x" * 101])
+def test_no_name_leaves_the_sweeps_folder(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tmp_path / "root"
+    words = ["--root", str(root), "sweep", "clip_higher", f"--name={name}", "--workers", "1"]
+    assert main(words) == 2
+    assert "cannot name a sweep" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["plan", "status", "verdict", "report", "mirror"])
+def test_a_sweep_elsewhere_is_none_of_ours(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "manifest.json").write_text(
+        '{"spec": "x.yaml", "overrides": [], "question": "", "runs": []}'
+    )
+    (tmp_path / "root" / "sweeps").mkdir(parents=True)
+    assert main(["--root", str(tmp_path / "root"), command, "../../outside"]) == 2
+    assert "no su" in (said := capsys.readouterr().err) or "no sweep" in said

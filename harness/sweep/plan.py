@@ -7,6 +7,7 @@ before it touches the disk. Leaves out: training (`launch.py`), the live table (
 import hashlib
 import json
 import os
+import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from harness.sweep.yaml12 import Problem, SpecError
 from harness.tricks import nearest
 
 FINISHED: tuple[store.State, ...] = ("done", "diverged")  # a diverged run is a result
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)  # one folder below sweeps/, on every file system
 SAMPLED_RUNS = 50  # finished runs whose timing is read for the estimate
 
 
@@ -52,16 +54,22 @@ def make(argument: str, overrides: tuple[str, ...], root: Path, name: str = "") 
 
 
 def of(spec: specs.Spec, root: Path, name: str = "") -> Plan:
+    name = name or sweep_name(spec)
+    if not _NAME.fullmatch(name):
+        cure = (
+            "a sweep is named by letters, digits, _ - and dots, a letter or digit first, at most 100; give --name NAME"
+        )
+        raise SpecError(None, [Problem(f"'{name}' cannot name a sweep: {cure}")])
     expansion = expand(spec)
-    return Plan(name or sweep_name(spec), root, expansion, scan(root, (run.id for run in expansion.runs())))
+    return Plan(name, root, expansion, scan(root, (run.id for run in expansion.runs())))
 
 
 def find_spec(argument: str, root: Path) -> tuple[Path, tuple[str, ...]]:
     """(spec file, overrides) of a path, of a sweep's name, or of a name in grid_specs/."""
     if Path(argument).is_file():
         return Path(argument), ()
-    manifest = store.read_json(root / "sweeps" / argument / "manifest.json")
-    if manifest:
+    if argument in sweep_names(root):
+        manifest = store.read_json(root / "sweeps" / argument / "manifest.json")
         if not Path(manifest["spec"]).is_file():
             raise SpecError(None, [Problem(f"sweep '{argument}' was made from {manifest['spec']}, which is not here")])
         return Path(manifest["spec"]), tuple(manifest["overrides"])

@@ -119,10 +119,9 @@ def test_workers_that_cannot_start_end_the_sweep_with_a_reason(harness: Harness,
 
 
 def test_ctrl_c_saves_and_the_same_command_goes_on(harness: Harness, small_spec: Path) -> None:
-    (harness.root / "slow").write_text("0.2")
+    (harness.root / "slow").write_text("1")  # seconds a step: neither run can end before the signal
     process = harness.start(*SWEEP, str(small_spec))
     wait_for(lambda: len(harness.trained()) == 2)
-    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=20)
     assert process.returncode == 130

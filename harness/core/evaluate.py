@@ -19,7 +19,7 @@ from harness.core.engines import Engine, SamplingParams
 from harness.core.policy import Policy
 from harness.core.shapes import Prompts, Rollout
 
-ROWS_AT_ONCE = 256  # bounds the cache of one generation call
+ROWS_AT_ONCE = 512  # bounds the cache of one generation call
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def evaluate(
     modes = [("sample", config.samples, config.temperature)] + ([("greedy", 1, 0.0)] if config.greedy else [])
     for mode, samples, temperature in modes:
         params = SamplingParams(config.max_new_tokens, temperature)
-        scored = [_score(b, mode, samples, params, engine, policy, seed, step) for b in benchmarks]
+        scored = _score(benchmarks, mode, samples, params, engine, policy, seed, step)
         prefix = "" if mode == "sample" else "greedy_"
         for benchmark, record in zip(benchmarks, scored, strict=True):
             metrics[f"eval/{benchmark.name}/{prefix}accuracy"] = float(np.mean(record["correct"]))
@@ -59,7 +59,7 @@ def evaluate(
 
 
 def _score(
-    benchmark: Benchmark,
+    benchmarks: list[Benchmark],
     mode: str,
     samples: int,
     params: SamplingParams,
@@ -67,22 +67,33 @@ def _score(
     policy: Policy,
     seed: int,
     step: int,
-) -> dict[str, Any]:
-    problems, chunk = benchmark.task.problems, max(1, ROWS_AT_ONCE // samples)
-    record: dict[str, Any] = {"step": step, "benchmark": benchmark.name, "mode": mode}
-    record |= {"correct": [], "length": [], "truncated": []}
-    for start in range(0, len(problems), chunk):
-        part = problems[start : start + chunk]
-        noise = [
-            [seeds.derive(seed, "eval", benchmark.name, step, problem.id, sample) for sample in range(samples)]
-            for problem in part
-        ]
-        rollout = engine.generate(Prompts.of(benchmark.prompts[start : start + chunk]), np.array(noise), params)
-        graded = grade(rollout, policy, benchmark.task, [problem.answer for problem in part])
-        record["correct"] += graded.right.int().tolist()
-        record["length"] += rollout.lengths.tolist()
-        record["truncated"] += rollout.truncated.int().tolist()
-    return record
+) -> list[dict[str, Any]]:
+    """One record per benchmark. Questions of all benchmarks are sampled together: few large batches cost least."""
+    records: list[dict[str, Any]] = [
+        {"step": step, "benchmark": b.name, "mode": mode, "correct": [], "length": [], "truncated": []}
+        for b in benchmarks
+    ]
+    questions = [(number, i) for number, b in enumerate(benchmarks) for i in range(len(b.prompts))]
+    chunk = max(1, ROWS_AT_ONCE // samples)
+    for start in range(0, len(questions), chunk):
+        part = questions[start : start + chunk]
+        noise = [_noise(benchmarks[number], i, samples, seed, step) for number, i in part]
+        prompts = Prompts.of([benchmarks[number].prompts[i] for number, i in part])
+        rollout = engine.generate(prompts, np.array(noise), params)
+        for number, (benchmark, record) in enumerate(zip(benchmarks, records, strict=True)):
+            rows = [row for row, (owner, _) in enumerate(part) if owner == number]
+            if rows:
+                own = rollout.take(torch.tensor(rows))
+                answers = [benchmark.task.problems[part[row][1]].answer for row in rows]
+                record["correct"] += grade(own, policy, benchmark.task, answers).right.int().tolist()
+                record["length"] += own.lengths.tolist()
+                record["truncated"] += own.truncated.int().tolist()
+    return records
+
+
+def _noise(benchmark: Benchmark, question: int, samples: int, seed: int, step: int) -> list[int]:
+    problem = benchmark.task.problems[question]
+    return [seeds.derive(seed, "eval", benchmark.name, step, problem.id, sample) for sample in range(samples)]
 
 
 class Graded(NamedTuple):

@@ -1,6 +1,7 @@
 """Specs written to a temporary folder, a model folder without weights, and the command line as a user types it."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -79,6 +80,8 @@ class Harness:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # a shell's background job ignores Ctrl-C, and so would everything that it starts
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     def __call__(self, *words: str, **environment: str) -> tuple[int, str]:

@@ -2,6 +2,7 @@
 
 from harness.config.build import SECTIONS, ConfigError, build, known_keys, set_key
 from harness.config.sections import (
+    NAMES,
     RESULT_VERSION,
     ArithmeticData,
     Critic,
@@ -20,6 +21,7 @@ from harness.config.sections import (
 )
 
 __all__ = [
+    "NAMES",
     "RESULT_VERSION",
     "SECTIONS",
     "ArithmeticData",

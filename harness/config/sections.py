@@ -187,9 +187,9 @@ class RunConfig(_Frozen):
         return f"{self.cell_id}-s{self.seed}"
 
 
-_NAMES = {"path", "role"}  # by what name it was asked for, never part of what it is
-_LEFT_OUT: dict[type[BaseModel], Any] = dict.fromkeys((Model, ArithmeticData, JsonlData), _NAMES)
-_LEFT_OUT[Evaluate] = {"benchmarks": {"__all__": _NAMES}}
+NAMES = {"path", "role"}  # by what name it was asked for, never part of what it is
+_LEFT_OUT: dict[type[BaseModel], Any] = dict.fromkeys((Model, ArithmeticData, JsonlData), NAMES)
+_LEFT_OUT[Evaluate] = {"benchmarks": {"__all__": NAMES}}
 _TEXTS: dict[int, tuple[BaseModel, str]] = {}  # canonical JSON of sections that many cells share, by object
 
 

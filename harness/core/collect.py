@@ -50,9 +50,9 @@ def collect(config: RunConfig, size: int, admit: Bound, history: History, step: 
     early = "rewards" not in admit.inputs
     parts: list[tuple[list[int], Rollout, Graded, Tensor]] = []
     chosen: list[int] = []  # admitted before sampling, not sampled yet
-    drawn = sampled = have = rounds = 0
+    drawn = have = rounds = 0
     while have < wanted and rounds < sampling.max_rounds:
-        share = have / max(1, drawn if early else sampled)
+        share = have / max(1, drawn)
         number = min(wanted, math.ceil((wanted - have) / max(share, 1 / wanted)))
         problems = _draw(config, size, step, rounds, number)
         rounds, drawn = rounds + 1, drawn + number
@@ -64,7 +64,7 @@ def collect(config: RunConfig, size: int, admit: Bound, history: History, step: 
         rollout, graded = generate(problems, _noise(config, step, problems, seen))
         ok = admit({"rewards": graded.right, "history": history.of(problems)})
         parts.append((problems, rollout, graded, ok))
-        sampled, have = sampled + number, have + int(ok.sum())
+        have += int(ok.sum())
     if chosen:
         chosen = chosen[:wanted]
         rollout, graded = generate(chosen, _noise(config, step, chosen, seen))

@@ -6,7 +6,7 @@ what the values do together (`harness.config.build`).
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -149,3 +149,12 @@ def default_choices() -> dict[str, str]:
     listed = yaml12.load(EXPERIMENTS / "config.yaml").value["defaults"]
     chosen = {group: value for item in listed if isinstance(item, dict) for group, value in item.items()}
     return {group: value.split("/", 1)[-1] for group, value in chosen.items()}
+
+
+def flat(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of everything in a tree that is no mapping itself."""
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value

@@ -4,16 +4,17 @@ A run is named by its folder, its id or any beginning of it that only one run ha
 (`status.py`), curves (`analysis`).
 """
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from harness import store
+from harness.config import NAMES
+from harness.sweep import keys
+from harness.sweep.axes import label_of
 from harness.sweep.worker import FINAL
 from harness.tricks import nearest
 
@@ -44,36 +45,24 @@ def find(root: Path, name: str) -> store.Run:
 
 def why(first: store.Run, second: store.Run, console: Console) -> None:
     """Every key in which two runs differ; what is part of identity before what is not."""
-    a, b = (_flat(run.config().model_dump(mode="json")) for run in (first, second))
+    a, b = (dict(keys.flat(run.config().model_dump(mode="json"))) for run in (first, second))
     differ = {key: (a.get(key), b.get(key)) for key in {**a, **b} if a.get(key) != b.get(key)}
     for title, part in (("what they are", True), ("how they are run (no part of their ids)", False)):
-        keys = [key for key in differ if _identifies(key) == part]
-        if keys:
+        found = [key for key in differ if _identifies(key) == part]
+        if found:
             table = Table("key", first.id, second.id, box=None, pad_edge=False, header_style="bold", title=title)
             table.title_justify = "left"
-            for key in keys:
-                table.add_row(key.removeprefix("identity."), *(_shown(value) for value in differ[key]))
+            for key in found:
+                table.add_row(
+                    key.removeprefix("identity."), *("-" if value is None else label_of(value) for value in differ[key])
+                )
             console.print(table)
     if not differ:
         console.print("nothing differs: they are the same run")
 
 
 def _identifies(key: str) -> bool:
-    return not key.startswith("runtime.") and key.split(".")[-1] not in ("path", "role")
-
-
-def _flat(value: Any, place: str = "") -> dict[str, Any]:
-    """dotted key -> value; a section that is left out is one key."""
-    if not isinstance(value, dict):
-        return {place: value}
-    out: dict[str, Any] = {}
-    for name, item in value.items():
-        out |= _flat(item, f"{place}.{name}" if place else name)
-    return out
-
-
-def _shown(value: Any) -> str:
-    return "-" if value is None else json.dumps(value) if not isinstance(value, str) else value
+    return not key.startswith("runtime.") and key.split(".")[-1] not in NAMES
 
 
 def lines(run: store.Run) -> Iterator[tuple[int, str]]:

@@ -4,7 +4,6 @@ Leaves out: listing them (`catalog.py`, `handbook.py`) and comparing them (`comp
 """
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +45,7 @@ def recipes() -> dict[str, Recipe]:
         chosen = document.value.get("tricks", {})
         rest = {key: value for key, value in document.value.items() if key != "tricks"}
         choices = {slot: choice(slot, chosen[slot]) for slot in SLOTS if slot in chosen}
-        out[file.stem] = Recipe(file.stem, _comment(document.text), choices, dict(_flat(rest)))
+        out[file.stem] = Recipe(file.stem, _comment(document.text), choices, dict(keys.flat(rest)))
     return out
 
 
@@ -77,11 +76,3 @@ def shown(value: Any) -> str:
 def _comment(text: str) -> str:
     lines = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
     return " ".join(line for line in lines if not line.startswith("@"))
-
-
-def _flat(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value

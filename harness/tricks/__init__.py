@@ -81,17 +81,19 @@ def registry() -> dict[str, dict[str, Trick]]:
 
 
 def _read(slot: str) -> dict[str, Trick]:
-    path = Path(__file__).with_name(f"{slot}.py")
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    functions = (node for node in _module(slot).body if isinstance(node, ast.FunctionDef))
     return {node.name: _trick(slot, node) for node in functions if not node.name.startswith("_")}
 
 
 @functools.cache
 def contract(slot: str) -> str:
     """What the slot decides, what it offers and what it takes back: its module's docstring."""
+    return ast.get_docstring(_module(slot)) or ""
+
+
+def _module(slot: str) -> ast.Module:
     path = Path(__file__).with_name(f"{slot}.py")
-    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
 def _trick(slot: str, node: ast.FunctionDef) -> Trick:

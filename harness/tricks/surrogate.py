@@ -26,8 +26,7 @@ def clip(
 
     Ref: arXiv:1707.06347 eq. 7; arXiv:2503.14476 eq. 10; arXiv:2508.08221 eq. 8.
     """
-    ratio = logratio.exp()
-    return torch.minimum(ratio * advantage, ratio.clamp(1 - low, 1 + high) * advantage)
+    return _clipped(logratio.exp(), advantage, low, high)
 
 
 def dual_clip(
@@ -75,8 +74,7 @@ def gspo(
     Ref: arXiv:2507.18071 (GSPO, in its token form; section 5.1 for the clips).
     """
     sequence = _row_mean(logratio, mask).detach()
-    ratio = (sequence + logratio - logratio.detach()).exp()
-    return torch.minimum(ratio * advantage, ratio.clamp(1 - low, 1 + high) * advantage)
+    return _clipped((sequence + logratio - logratio.detach()).exp(), advantage, low, high)
 
 
 def cispo(
@@ -145,6 +143,11 @@ def topr(
     """
     weight = torch.where(advantage < 0, logratio.detach().clamp(max=math.log(cap)).exp(), 1.0)
     return weight * advantage * logratio
+
+
+def _clipped(ratio: Tensor, advantage: Tensor, low: float, high: float) -> Tensor:
+    """min(ρ A, clip(ρ, 1 - low, 1 + high) A)."""
+    return torch.minimum(ratio * advantage, ratio.clamp(1 - low, 1 + high) * advantage)
 
 
 def _row_mean(x: Tensor, mask: Tensor) -> Tensor:

@@ -27,8 +27,7 @@ def sequence_mean(mask: Bool[Tensor, "P G T"]) -> Float[Tensor, "P G T"]:
 
     Ref: arXiv:2402.03300 eq. 3; arXiv:2508.08221 section 4.3.
     """
-    length = mask.sum(-1, keepdim=True)
-    return torch.where(mask, 1.0 / (_kept(length) * length).double(), 0.0)
+    return _mean_of_means(mask, mask.sum(-1, keepdim=True))
 
 
 def prompt_mean(mask: Bool[Tensor, "P G T"]) -> Float[Tensor, "P G T"]:
@@ -38,8 +37,7 @@ def prompt_mean(mask: Bool[Tensor, "P G T"]) -> Float[Tensor, "P G T"]:
 
     Ref: arXiv:2503.14476 eq. 8; arXiv:2510.13786 (ScaleRL, "prompt average").
     """
-    length = mask.sum((-2, -1), keepdim=True)
-    return torch.where(mask, 1.0 / (_kept(length) * length).double(), 0.0)
+    return _mean_of_means(mask, mask.sum((-2, -1), keepdim=True))
 
 
 def sequence_sum(mask: Bool[Tensor, "P G T"]) -> Float[Tensor, "P G T"]:
@@ -74,6 +72,11 @@ def microbatch_token_mean(mask: Bool[Tensor, "P G T"], *, rows: int = 4) -> Floa
     tokens = torch.zeros(len(length), dtype=length.dtype).index_add_(0, batch, length)
     share = 1.0 / ((tokens > 0).sum() * tokens[batch]).double()
     return torch.where(mask, share.view(*mask.shape[:2], 1), 0.0)
+
+
+def _mean_of_means(mask: Tensor, length: Tensor) -> Tensor:
+    """Every unit that keeps a token counts alike, its tokens alike; `length` holds the units' kept tokens."""
+    return torch.where(mask, 1.0 / (_kept(length) * length).double(), 0.0)
 
 
 def _kept(length: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ decides what gets here (`collect.py`), and the critic's loss (`critic.py`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -178,5 +178,5 @@ def accumulate(
     for part in micro_batches(batch, index, micro_batch_rows):
         row_loss = loss(policy, batch, part, slots, temperature, scale)
         row_loss.loss.backward()
-        parts.append(row_loss)
+        parts.append(replace(row_loss, loss=row_loss.loss.detach()))  # else the graph lives as long as the metrics
     return parts

@@ -1,16 +1,15 @@
-"""What planning and launching cost: ours beside a bare process pool, Hydra's launchers and submitit's local executor.
+"""What planning, launching and looking cost: ours beside a bare process pool, Hydra's launchers and submitit's.
 
-A trivial run writes one JSON file. CPU seconds are user plus system of all descendants, orphans included. Every
-launcher starts a small and a larger number of runs; the difference gives the cost of one more run, the rest is
-the fixed cost. Two workers where the tool allows it. Leaves out: training; wall time (other work shares the cores).
+CPU seconds are user plus system of all descendants, orphans included; peak memory is that of the one process. Every
+launcher starts a small and a larger number of trivial runs (`launchers.py`); the difference gives the cost of one
+more run, the rest is the fixed cost. Leaves out: training; Slurm (`slurm.py`); wall time, but that of `status`,
+which a person waits for (other work shares the cores).
 
     python -m bench.sweep            about three minutes
 """
 
-import argparse
 import ctypes
 import importlib.util
-import json
 import os
 import resource
 import subprocess
@@ -18,92 +17,57 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.launchers import PEERS, write
+
 RUNS_PLANNED = 100_000
 PLAN_LIMIT = 15.0  # CPU seconds
+PLAN_MEMORY_LIMIT = 1024.0  # MiB
 RUN_LIMIT = 5.0  # CPU milliseconds per run beyond the bare pool
+RUNS_SHOWN = 1000
+STATUS_LIMIT = 2.0  # seconds, CPU and wall
+HELP_LIMIT = 0.3  # CPU seconds
 PR_SET_CHILD_SUBREAPER = 36
+EVALS = [[step, 0.1 + 0.003 * step] for step in range(0, 101, 10)]
 
 
-def write(path: str) -> str:
-    """The trivial run: one small file, whole or absent."""
-    record = {"path": path, "accuracy": 0.5, "pid": os.getpid(), "note": "a trivial run of a sweep"}
-    Path(f"{path}.tmp").write_text(json.dumps(record))
-    os.replace(f"{path}.tmp", path)
-    return path
+@dataclass(frozen=True)
+class Cost:
+    """What a command took: `cpu` with everything it started, `wall` and `peak` of itself."""
+
+    cpu: float  # seconds
+    wall: float  # seconds
+    peak: float  # MiB
 
 
 def train(run: Any, stop: Callable[[], bool]) -> None:
-    """The same as a training of ours; HARNESS_TRAIN names it."""
+    """The trivial run as a training of ours; HARNESS_TRAIN names it."""
     write(str(run.path / "result.json"))
-    run.write_status("done", step=1, steps=1, attempt=0, accuracy=0.5)
+    run.write_status("done", step=1, steps=1, attempt=0, accuracy=0.5, seconds=12.3, evals=EVALS)
 
 
-def hydra_task(config: Any) -> None:
-    write(str(Path(os.environ["BENCH_FOLDER"]) / f"{config.x}.json"))
-
-
-def pool(number: int, folder: Path) -> None:
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
-        list(executor.map(write, [str(folder / f"{i}.json") for i in range(number)]))
-
-
-def hydra_basic(number: int, folder: Path, *words: str) -> None:
-    import hydra
-
-    from bench import sweep  # by its name, so that workers can import the task
-
-    sys.argv = ["bench", "-m", f"+x=range(0,{number})", f"hydra.sweep.dir={folder / 'sweep'}", *words]
-    hydra.main(version_base="1.3", config_path=None)(sweep.hydra_task)()
-
-
-def hydra_joblib(number: int, folder: Path) -> None:
-    hydra_basic(number, folder, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-
-
-def submitit_local(number: int, folder: Path) -> None:
-    import submitit
-
-    from bench import sweep
-
-    executor = submitit.LocalExecutor(folder / "log")
-    executor.update_parameters(timeout_min=10)
-    waiting = [str(folder / f"{i}.json") for i in range(number)]
-    running: list[Any] = []
-    while waiting or running:  # it has no queue: two in flight by hand, or the machine drowns
-        running = [job for job in running if not job.done()]
-        while waiting and len(running) < 2:
-            running.append(executor.submit(sweep.write, waiting.pop()))
-        time.sleep(0.05)
-
-
-PEERS: dict[str, tuple[Callable[..., None], str | None, tuple[int, int]]] = {
-    "process pool, bare": (pool, None, (100, 2000)),
-    "hydra basic": (hydra_basic, "hydra", (5, 25)),
-    "hydra joblib": (hydra_joblib, "hydra_plugins.hydra_joblib_launcher", (5, 25)),
-    "submitit local": (submitit_local, "submitit", (5, 25)),
-}
-
-
-def cpu_of(command: list[str], folder: Path, **environment: str) -> float:
-    """CPU seconds of a command and everything it started. Raises RuntimeError with its output where it fails."""
-    before = _children()
+def cost_of(command: list[str], folder: Path, **environment: str) -> Cost:
+    """Raises RuntimeError with the command's output where it fails."""
+    before, started = _children(), time.perf_counter()
     root = str(Path(__file__).resolve().parents[1])
     quiet = {"OMP_NUM_THREADS": "1", "PYTHONPATH": root, "BENCH_FOLDER": str(folder), "HYDRA_FULL_ERROR": "1"}
-    done = subprocess.run(command, env=os.environ | quiet | environment, capture_output=True, text=True)
-    while True:  # orphans come to us, since we are the subreaper
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            break
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return _children() - before
+    with tempfile.TemporaryFile() as output:
+        child = subprocess.Popen(command, env=os.environ | quiet | environment, stdout=output, stderr=output)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.perf_counter() - started
+        while True:  # orphans come to us, since we are the subreaper
+            try:
+                os.waitpid(-1, 0)
+            except ChildProcessError:
+                break
+        if child.returncode:
+            output.seek(0)
+            raise RuntimeError(f"{' '.join(command)}\n{output.read().decode(errors='replace')[-4000:]}")
+    return Cost(_children() - before, wall, usage.ru_maxrss / 1024)
 
 
 def _children() -> float:
@@ -112,8 +76,10 @@ def _children() -> float:
 
 
 def peer(name: str, number: int) -> float:
+    """CPU seconds."""
     with tempfile.TemporaryDirectory() as folder:
-        seconds = cpu_of([sys.executable, "-m", "bench.sweep", "--case", name, str(number), folder], Path(folder))
+        words = [sys.executable, "-m", "bench.launchers", name, str(number), folder]
+        seconds = cost_of(words, Path(folder)).cpu
         found = len(list(Path(folder).glob("*.json")))
         if found != number:
             raise RuntimeError(f"{name}: {found} of {number} runs left a result")
@@ -135,23 +101,37 @@ def spec(folder: Path, rates: int, steps: int, seeds: int) -> Path:
     return path
 
 
-def plan(rates: int, steps: int, seeds: int) -> float:
-    """CPU seconds of `python -m harness plan`."""
+def harness(root: Path, *words: str) -> Cost:
+    """`python -m harness` on runs and sweeps below `root`."""
+    command = [sys.executable, "-m", "harness", "--root", str(root), *words]
+    return cost_of(command, root, HARNESS_TRAIN="bench.sweep:train")
+
+
+def plan(rates: int, steps: int, seeds: int) -> Cost:
     with tempfile.TemporaryDirectory() as name:
-        path = spec(Path(name), rates, steps, seeds)
-        return cpu_of([sys.executable, "-m", "harness", "--root", name, "plan", str(path)], Path(name))
+        return harness(Path(name), "plan", str(spec(Path(name), rates, steps, seeds)))
+
+
+def sweep(root: Path, number: int) -> float:
+    """CPU seconds of a sweep of `number` runs in two workers, plan and verdict included."""
+    path = spec(root, number // 20, 4, 5)
+    seconds = harness(root, "sweep", str(path), "--no-mirror", "--workers", "2").cpu
+    found = len(list(root.glob("runs/*/result.json")))
+    if found != number:
+        raise RuntimeError(f"{found} of {number} runs left a result")
+    return seconds
 
 
 def ours(number: int) -> float:
-    """CPU seconds of `python -m harness sweep` on `number` runs in two workers, plan and verdict included."""
     with tempfile.TemporaryDirectory() as name:
-        path = spec(Path(name), number // 20, 4, 5)
-        words = ["--root", name, "sweep", str(path), "--no-mirror", "--workers", "2"]
-        seconds = cpu_of([sys.executable, "-m", "harness", *words], Path(name), HARNESS_TRAIN="bench.sweep:train")
-        found = len(list(Path(name).glob("runs/*/result.json")))
-        if found != number:
-            raise RuntimeError(f"{found} of {number} runs left a result")
-        return seconds
+        return sweep(Path(name), number)
+
+
+def status(number: int) -> Cost:
+    """Of `python -m harness status` on a sweep of so many finished runs."""
+    with tempfile.TemporaryDirectory() as name:
+        sweep(Path(name), number)
+        return harness(Path(name), "status", "bench")
 
 
 def slope(measure: Callable[[int], float], sizes: tuple[int, int]) -> tuple[float, float]:
@@ -162,16 +142,35 @@ def slope(measure: Callable[[int], float], sizes: tuple[int, int]) -> tuple[floa
 
 
 def main() -> int:
-    """Prints both tables; 1 when a limit is passed."""
+    """Prints the tables; 1 when a limit is passed."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
-    help_seconds = cpu_of([sys.executable, "-m", "harness", "--help"], Path())
-    print(f"--help: {help_seconds:.2f} s CPU (limit 0.3)\n")
-    print(f"planning {RUNS_PLANNED:,} runs, CPU seconds (limit {PLAN_LIMIT:.0f})")
-    grids = {"20,000 cells x 5 seeds": (200, 100, 5), "100,000 cells x 1 seed": (1000, 100, 1)}
-    plans = {name: plan(*grid) for name, grid in grids.items()}
-    for name, seconds in plans.items():
-        print(f"  {name:26} {seconds:6.1f} s   {1e6 * seconds / RUNS_PLANNED:5.0f} us per run")
+    seconds = cost_of([sys.executable, "-m", "harness", "--help"], Path()).cpu
+    print(f"--help: {seconds:.2f} s CPU (limit {HELP_LIMIT})\n")
+    passed = [seconds > HELP_LIMIT, planning(), looking(), launching()]
+    return int(any(passed))
 
+
+def planning() -> bool:
+    """Prints its table; whether a limit is passed, as all parts say."""
+    print(f"planning {RUNS_PLANNED:,} runs (limits {PLAN_LIMIT:.0f} s CPU, {PLAN_MEMORY_LIMIT:.0f} MiB at its peak)")
+    grids = {"20,000 cells x 5 seeds": (200, 100, 5), "100,000 cells x 1 seed": (1000, 100, 1)}
+    passed = False
+    for name, grid in grids.items():
+        cost = plan(*grid)
+        each = 1e6 * cost.cpu / RUNS_PLANNED
+        print(f"  {name:26} {cost.cpu:6.1f} s {each:6.0f} us per run {cost.peak:6.0f} MiB", flush=True)
+        passed |= cost.cpu > PLAN_LIMIT or cost.peak > PLAN_MEMORY_LIMIT
+    return passed
+
+
+def looking() -> bool:
+    cost = status(RUNS_SHOWN)
+    print(f"\nstatus of {RUNS_SHOWN:,} finished runs (limit {STATUS_LIMIT:.0f} s)")
+    print(f"  {cost.cpu:.2f} s CPU, {cost.wall:.2f} s wall, {cost.peak:.0f} MiB", flush=True)
+    return max(cost.cpu, cost.wall) > STATUS_LIMIT
+
+
+def launching() -> bool:
     print("\nlaunching trivial runs, CPU of all descendants")
     print(f"  {'launcher':22} {'ms per run':>10} {'fixed s':>8} {'runs':>12} {'against ours':>13}")
     sizes = (100, 2000)
@@ -187,7 +186,7 @@ def main() -> int:
         _row(name, *found, numbers, found[0] / mine[0])
     beyond = mine[0] - (bare[0] if bare else 0.0)
     print(f"\nours beyond the bare pool: {beyond:.2f} ms per run (limit {RUN_LIMIT:.0f}), durable and resumable")
-    return int(max(plans.values()) > PLAN_LIMIT or beyond > RUN_LIMIT or help_seconds > 0.3)
+    return beyond > RUN_LIMIT
 
 
 def _installed(module: str) -> bool:
@@ -203,10 +202,4 @@ def _row(name: str, per_run: float, fixed: float, numbers: tuple[int, int], rati
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.case:
-        PEERS[options.case[0]][0](int(options.case[1]), Path(options.case[2]))
-    else:
-        sys.exit(main())
+    sys.exit(main())

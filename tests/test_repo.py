@@ -15,11 +15,12 @@ SOURCES = sorted(p for folder in ("harness", "analysis") for p in (ROOT / folder
 ALLOWED = {
     "harness.tricks": {"harness.tricks"},
     "harness.config": {"harness.tricks"},
-    "harness.store": {"harness.config"},
+    "harness.scheduler": set(),
+    "harness.store": {"harness.config", "harness.scheduler"},
     "harness.tasks": {"harness.tasks", "harness.config", "harness.tricks"},
     "harness.core": {"harness.core", "harness.tasks", "harness.tricks", "harness.config", "harness.store"},
     "harness.lab": {"harness.lab", "harness.core", "harness.tasks", "harness.config", "harness.tricks"},
-    "harness.sweep": {"harness.sweep", "harness.config", "harness.store", "harness.tricks"},
+    "harness.sweep": {"harness.sweep", "harness.config", "harness.store", "harness.scheduler", "harness.tricks"},
     "analysis": {"analysis", "harness.config", "harness.store"},
 }
 LAZY = {"harness.sweep": {"harness.core", "harness.lab", "harness.tasks", "analysis"}}  # inside a function only

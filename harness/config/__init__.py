@@ -1,6 +1,6 @@
 """One run's configuration: what it is (`sections.py`) and how a tree of keys becomes it (`build.py`)."""
 
-from harness.config.build import SECTIONS, ConfigError, build, known_keys, set_key
+from harness.config.build import SECTIONS, SITE_KEYS, ConfigError, build, known_keys, set_key
 from harness.config.sections import (
     NAMES,
     RESULT_VERSION,
@@ -10,6 +10,7 @@ from harness.config.sections import (
     Evaluate,
     Identity,
     JsonlData,
+    Launcher,
     Model,
     RunConfig,
     Runtime,
@@ -24,6 +25,7 @@ __all__ = [
     "NAMES",
     "RESULT_VERSION",
     "SECTIONS",
+    "SITE_KEYS",
     "ArithmeticData",
     "ConfigError",
     "Critic",
@@ -31,6 +33,7 @@ __all__ = [
     "Evaluate",
     "Identity",
     "JsonlData",
+    "Launcher",
     "Model",
     "RunConfig",
     "Runtime",

@@ -16,6 +16,7 @@ from harness.config.sections import (
     Evaluate,
     Identity,
     JsonlData,
+    Launcher,
     Model,
     Runtime,
     Sampling,
@@ -33,20 +34,21 @@ class ConfigError(ValueError):
         self.problems = problems
 
 
-def build(tree: Mapping[str, Any]) -> tuple[Identity, Runtime]:
-    """The two parts from one plain tree with the keys a user writes (`train.lr`, `tricks.surrogate.high`).
+def build(tree: Mapping[str, Any]) -> tuple[Identity, Runtime, Launcher]:
+    """The three parts from one plain tree with the keys a user writes (`train.lr`, `tricks.surrogate.high`).
 
     A section or trick that is validated already is taken as it is. Raises ConfigError with every fault and the
     nearest known key.
     """
     problems: list[tuple[str, str]] = []
     chosen = _complete_tricks(tree.get("tricks", {}), problems)
-    plain = {key: value for key, value in tree.items() if key not in ("runtime", "tricks")}
+    plain = {key: value for key, value in tree.items() if key not in ("runtime", "launcher", "tricks")}
     identity = _validate(Identity, plain | {"tricks": chosen}, "", problems)
     runtime = _validate(Runtime, tree.get("runtime", {}), "runtime.", problems)
-    if problems or identity is None or runtime is None:
+    launcher = _validate(Launcher, tree.get("launcher", {}), "launcher.", problems)
+    if problems or identity is None or runtime is None or launcher is None:
         raise ConfigError(problems)
-    return identity, runtime
+    return identity, runtime, launcher
 
 
 def _complete_tricks(given: Any, problems: list[tuple[str, str]]) -> dict[str, Any]:
@@ -135,7 +137,11 @@ SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "critic": (Critic,),
     "evaluate": (Evaluate,),
     "runtime": (Runtime,),
+    "launcher": (Launcher,),
 }
+
+
+SITE_KEYS = ("launcher.setup", "launcher.extra")  # end in a shell script: only a file under experiments/ may set them
 
 
 @functools.cache
@@ -144,4 +150,4 @@ def known_keys() -> tuple[str, ...]:
     found = [f"{name}.{field}" for name, models in SECTIONS.items() for m in models for field in m.model_fields]
     found += [f"tricks.{slot}" for slot in SLOTS]
     found += [f"tricks.{slot}.{knob}" for slot in SLOTS for t in tricks.registry()[slot].values() for knob in t.knobs]
-    return tuple(dict.fromkeys(found))
+    return tuple(key for key in dict.fromkeys(found) if key not in SITE_KEYS)

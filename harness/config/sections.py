@@ -1,9 +1,9 @@
 """One run's configuration: frozen, in two parts, and the ids that follow from it.
 
 `identity` is all that can change a number the run records; `runtime` is how it is run (micro-batches, checkpoints,
-workers) and never changes an id. A cell id is 16 hex digits of sha256 over the canonical JSON of the whole resolved
-identity, never of a difference from defaults; a run id adds the seed. Leaves out: how a tree of keys becomes one
-(`build.py`).
+GPUs) and never changes an id. `Launcher` says where a whole sweep's workers run and is no part of a run. A cell id
+is 16 hex digits of sha256 over the canonical JSON of the whole resolved identity, never of a difference from
+defaults; a run id adds the seed. Leaves out: how a tree of keys becomes one (`build.py`).
 """
 
 import hashlib
@@ -113,9 +113,33 @@ class Runtime(_Frozen):
     checkpoint_every: Positive = 10
     keep_checkpoints: Annotated[int, Field(ge=2)] = 2
     sample_rows: Count = 4  # decoded rollouts kept per evaluation step
-    threads: Positive = 1
-    workers: Count = 0  # 0 = one per core
+    threads: Positive = 1  # of one process
+    gpus: Count = 0  # of one run; more than one is that many ranks under torchrun
+    cpus: Count = 0  # of one run, asked of Slurm; 0 = threads of every rank
+    mem_gb: Annotated[float, Field(gt=0)] | None = None  # of one run, asked of Slurm; None = the site's default
     minutes_per_run: Annotated[float, Field(gt=0)] = 1.0  # the plan's estimate until a run of its kind is done
+
+
+# What a batch script may hold on one line: no quote, space, line end or command substitution.
+_Word = Annotated[str, Field(pattern=r"^[\w.,:@%/+*&|()\[\]=-]+$")]
+
+
+class Launcher(_Frozen):
+    """Where the workers of a sweep run: processes on this machine, or the tasks of Slurm arrays."""
+
+    kind: Literal["local", "slurm"] = "local"
+    workers: Count = 0  # processes: on this machine 0 = one per core or GPU; in a Slurm task without GPUs 0 = one
+    workers_per_gpu: Positive = 1  # small runs that share one
+    max_concurrent: Positive = 8  # tasks at a time
+    runs_per_task: Count = 0  # after which a task leaves; 0 = when nothing is left
+    minutes: Positive = 240  # time limit of a task; a longer run goes on in the next
+    warning: Positive = 120  # seconds before the limit at which a task is told to save: longer than a step
+    partition: _Word | None = None
+    account: _Word | None = None
+    qos: _Word | None = None
+    constraint: _Word | None = None
+    extra: list[_Word] = []  # further options of sbatch, such as nice=100
+    setup: list[str] = []  # shell lines before the worker, such as module load cuda
 
 
 class Trick(BaseModel):

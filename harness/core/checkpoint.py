@@ -17,7 +17,11 @@ from harness.store import Run, dump_json, read_json, write_atomic
 
 
 def save(run: Run, learner: Learner, step: int, keep: int) -> None:
-    """Writes the state before `step` and drops all but the newest `keep` checkpoints."""
+    """Writes the state before `step` and drops all but the newest `keep` checkpoints.
+
+    Raises ClaimLost where the run is another's by now, and what a full disk raises.
+    """
+    run.guard()
     folder = run.path / "checkpoint"
     folder.mkdir(exist_ok=True)
     final, temporary = folder / f"step_{step:06d}", folder / f".{uuid.uuid4().hex[:8]}"

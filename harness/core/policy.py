@@ -16,6 +16,7 @@ from torch import Tensor
 from harness.config import Model
 from harness.core import qwen3
 from harness.core.shapes import Prompts, Rows
+from harness.store import roots
 
 
 class Policy:
@@ -79,9 +80,8 @@ def tempered(logits: Float[Tensor, "n V"], temperature: float) -> Float[Tensor, 
 
 
 def find_folder(path: str) -> Path | None:
-    """A model folder as given, or relative to the repository; None when there is none."""
-    repository = Path(__file__).resolve().parents[2]
-    return next((p for p in (Path(path), repository / path) if (p / "config.json").is_file()), None)
+    """A model folder as given, or relative to the repository or to what a snapshot of it was taken from; else None."""
+    return next((p for p in (Path(path), *(root / path for root in roots())) if (p / "config.json").is_file()), None)
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> list[int]:

@@ -1,6 +1,6 @@
 """The files a run appends to: metrics, evals and samples (the record), timing (wall-clock, beside it).
 
-One JSON line per write, in a file of this attempt's own; nothing in the record depends on the clock, so a resumed
+One JSON line per write, in files of this attempt's own; nothing in the record depends on the clock, so a resumed
 run's curve is byte-equal to an undisturbed one. Leaves out: reading (`harness.store.Run.read`).
 """
 
@@ -10,24 +10,30 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from harness.store import Run, dump_json
+from harness.store import Run, append, dump_json
 
 KINDS = ("metrics", "evals", "samples", "timing")
 
 
 class Recorder:
-    """Appends one attempt's lines. `timed` adds a phase's seconds to the step's timing line."""
+    """Appends one attempt's lines. `timed` adds a phase's seconds to the step's timing line.
 
-    def __init__(self, run: Run, attempt: int) -> None:
+    Raises FileExistsError where the attempt's files are there already.
+    """
+
+    def __init__(self, run: Run, attempt: int, first: int) -> None:
+        self.spent = run.seconds()
+        earlier = [(line["step"], line["m"].get("eval/accuracy")) for line in run.read("metrics")]
+        self.evals = [(step, value) for step, value in earlier if step < first and value is not None]
         self.files: dict[str, int] = {}
         for kind in KINDS:
             path = run.attempt_file(kind, attempt)
             path.parent.mkdir(exist_ok=True)
-            self.files[kind] = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+            self.files[kind] = os.open(path, os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_WRONLY)
         self.seconds: dict[str, float] = {}
 
     def write(self, kind: str, record: dict[str, Any]) -> None:
-        os.write(self.files[kind], (dump_json(record) + "\n").encode())
+        append(self.files[kind], dump_json(record) + "\n")
 
     @contextlib.contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -40,9 +46,25 @@ class Recorder:
         rounded = {key: float(f"{v:.9g}") if isinstance(v, float) else v for key, v in metrics.items()}
         self.write("timing", {"step": step, "time": time.time(), "seconds": self.seconds})
         self.write("metrics", {"step": step, "m": rounded})
+        self.spent += sum(self.seconds.values())
         self.seconds = {}
+        if rounded.get("eval/accuracy") is not None:
+            self.evals.append((step, rounded["eval/accuracy"]))
+
+    def summary(self) -> dict[str, Any]:
+        """What a status tells of all attempts: seconds spent, and the accuracy of every evaluation so far."""
+        return {"seconds": round(self.spent, 1), "evals": self.evals}
 
     def close(self) -> None:
-        for descriptor in self.files.values():
+        """To the disk; before a status says that the run has ended."""
+        for kind in list(self.files):
+            descriptor = self.files.pop(kind)
             os.fsync(descriptor)
             os.close(descriptor)
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self.files:
+            os.close(self.files.popitem()[1])

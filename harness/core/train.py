@@ -10,6 +10,7 @@ runs it and when (`harness.sweep.launch`).
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,9 +46,12 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
     attempt = run.next_attempt()
     first = checkpoint.restore(run, learner)
     store.write_atomic(run.path / "provenance.json", store.dump_json(store.provenance() | {"attempt": attempt}))
-    record = Recorder(run, attempt)
-    progress = {"steps": identity.train.steps, "attempt": attempt}
-    run.write_status("running", step=first, **progress)
+    record = Recorder(run, attempt, first)
+
+    def note(state: store.State, step: int, **more: Any) -> None:
+        run.write_status(state, step=step, steps=identity.train.steps, attempt=attempt, **record.summary(), **more)
+
+    note("running", first)
 
     def generate(problems: list[int], noise: "np.ndarray") -> tuple[Rollout, evaluate.Graded]:
         chosen = [task.problems[i] for i in problems]
@@ -57,53 +61,54 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
         with record.timed("grade"):
             return rollout, evaluate.grade(rollout, learner.policy, task, [problem.answer for problem in chosen])
 
-    for step in range(first, identity.train.steps + 1):
-        with record.timed("checkpoint"):
-            stopping = stop()
-            if step > first and (stopping or step % runtime.checkpoint_every == 0):
-                checkpoint.save(run, learner, step, runtime.keep_checkpoints)
-            if stopping:
-                record.close()
-                run.write_status("stopped", step=step, **progress)
-                return
-        engine.sync(learner.policy)
-        row: metrics.Metrics = {}
-        last = step == identity.train.steps
-        if last or step % identity.evaluate.every == 0:
-            with record.timed("evaluate"):
-                scores, details = evaluate.evaluate(
-                    benchmarks, engine, learner.policy, identity.evaluate, config.seed, step
-                )
-                row |= scores
-            for detail in details:
-                record.write("evals", detail)
-        if last:
+    with record:
+        for step in range(first, identity.train.steps + 1):
+            with record.timed("checkpoint"):
+                stopping = stop()
+                if step > first and (stopping or step % runtime.checkpoint_every == 0):
+                    checkpoint.save(run, learner, step, runtime.keep_checkpoints)
+                if stopping:
+                    record.close()
+                    note("stopped", step)
+                    return
+            engine.sync(learner.policy)
+            row: metrics.Metrics = {}
+            last = step == identity.train.steps
+            if last or step % identity.evaluate.every == 0:
+                with record.timed("evaluate"):
+                    scores, details = evaluate.evaluate(
+                        benchmarks, engine, learner.policy, identity.evaluate, config.seed, step
+                    )
+                    row |= scores
+                for detail in details:
+                    record.write("evals", detail)
+            if last:
+                record.step(step, row)
+                break
+
+            collected = collect(config, len(task.problems), slots["admit"], learner.history, step, generate)
+            with record.timed("prepare"):
+                row |= metrics.rollout_metrics(collected)
+                batch = _prepare(collected, learner)
+                row |= metrics.batch_metrics(batch)
+            with record.timed("update"):
+                ratios = metrics.RatioMetrics(slots["surrogate"])
+                norms = learner.update(batch, step, ratios)
+                row |= ratios.result() | metrics.update_metrics(norms.policy, norms.critic, norms.critic_loss)
             record.step(step, row)
-            break
+            if step % identity.evaluate.every == 0 and collected.problems:
+                rows = zip(collected.texts, collected.rewards.flatten().tolist(), strict=True)
+                shown = [{"text": text, "reward": reward} for text, reward in rows][: runtime.sample_rows]
+                first_prompt = task.problems[collected.problems[0]].prompt
+                record.write("samples", {"step": step, "prompt": first_prompt, "samples": shown})
+            note("running", step + 1, accuracy=row["train/accuracy"])
+            if not norms.finite:
+                record.close()
+                note("diverged", step + 1, error="a gradient is not finite")
+                return
 
-        collected = collect(config, len(task.problems), slots["admit"], learner.history, step, generate)
-        with record.timed("prepare"):
-            row |= metrics.rollout_metrics(collected)
-            batch = _prepare(collected, learner)
-            row |= metrics.batch_metrics(batch)
-        with record.timed("update"):
-            ratios = metrics.RatioMetrics(slots["surrogate"])
-            norms = learner.update(batch, step, ratios)
-            row |= ratios.result() | metrics.update_metrics(norms.policy, norms.critic, norms.critic_loss)
-        record.step(step, row)
-        if step % identity.evaluate.every == 0 and collected.problems:
-            rows = zip(collected.texts, collected.rewards.flatten().tolist(), strict=True)
-            shown = [{"text": text, "reward": reward} for text, reward in rows][: runtime.sample_rows]
-            first_prompt = task.problems[collected.problems[0]].prompt
-            record.write("samples", {"step": step, "prompt": first_prompt, "samples": shown})
-        run.write_status("running", step=step + 1, accuracy=row["train/accuracy"], **progress)
-        if not norms.finite:
-            record.close()
-            run.write_status("diverged", step=step + 1, error="a gradient is not finite", **progress)
-            return
-
-    record.close()
-    run.write_status("done", step=identity.train.steps, accuracy=row["eval/accuracy"], **progress)
+        record.close()
+        note("done", identity.train.steps, accuracy=row["eval/accuracy"])
 
 
 def _sampling_params(config: RunConfig) -> engines.SamplingParams:

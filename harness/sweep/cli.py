@@ -42,17 +42,26 @@ def parser() -> argparse.ArgumentParser:
             "overrides", nargs="*", metavar="key=value", help="seeds=5, scale=paper, an axis, a config key"
         )
         sub.add_argument("--name", default="", help="the sweep's name (the spec file's stem)")
-        sub.add_argument("--retry", action="store_true", help="also train failed runs again")
-        sub.add_argument("--workers", type=int, metavar="N", help="worker processes (one per core)")
+        sub.add_argument("--workers", type=int, metavar="N", help="worker processes on this machine (one per core)")
         if name == "sweep":
-            sub.add_argument("--dry-run", action="store_true", help="the same as plan")
+            sub.add_argument("--dry-run", action="store_true", help="the same as plan, and what Slurm would be given")
+            sub.add_argument("--prune", action="store_true", help="cancel unfinished runs that have left the spec")
             sub.add_argument("--no-mirror", action="store_true", help="do not copy to MLflow")
     sub = command("run", "train one run from its folder, resuming where it stopped")
     sub.add_argument("folder", type=Path, help="runs/<id>")
     sub = command("status", "where sweeps stand")
     sub.add_argument("sweep", nargs="*", help="specs or sweep names (all sweeps)")
     sub.add_argument("--failed", action="store_true", help="only failed runs, with their last error line")
+    sub.add_argument("-f", "--follow", action="store_true", help="go on until every run has ended")
     sub.add_argument("--json", action="store_true", help="every run's labels and status as JSON")
+    sub = command("cancel", "stop a sweep, or single runs of it for good; each saves a checkpoint first")
+    sub.add_argument("sweep", help="a spec or a sweep's name")
+    sub.add_argument("runs", nargs="*", help="runs/<id>, or the beginnings of ids")
+    sub = command("retry", "train failed or cancelled runs again, where the sweep ran before")
+    sub.add_argument("sweep", help="a spec or a sweep's name")
+    sub.add_argument("overrides", nargs="*", metavar="run | key=value", help="runs/<id>, beginnings of ids, settings")
+    sub.add_argument("--failed", action="store_true", help="all failed runs")
+    sub.add_argument("--no-mirror", action="store_true", help="do not copy to MLflow")
     sub = command("logs", "one run, step by step, and how it stands")
     sub.add_argument("run", help="runs/<id>, or the beginning of an id")
     sub.add_argument("-f", "--follow", action="store_true", help="go on until the run ends")
@@ -76,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     sub = command("mirror", "copy a sweep's records to MLflow")
     sub.add_argument("sweep")
     sub.add_argument("--follow", action="store_true", help="go on until stopped")
+    sub.add_argument("--rebuild", action="store_true", help="forget how far it got and send all; doubles nothing")
     sub.add_argument("--until-eof", action="store_true", help=argparse.SUPPRESS)
     command("doctor", "is everything here that a sweep needs?")
     command("schema", "print the JSON Schema of grid specs, for editors")
@@ -87,6 +97,8 @@ def parser() -> argparse.ArgumentParser:
     sub = command("work", None)  # what the pool starts; not for people
     sub.add_argument("sweep")
     sub.add_argument("--parent", type=int)
+    sub.add_argument("--group", default="")
+    sub.add_argument("--limit", type=int, default=0)
     return top
 
 
@@ -94,8 +106,9 @@ def main(arguments: list[str]) -> int:
     """Runs one command; its exit status."""
     top = parser()
     options, rest = top.parse_known_args(arguments)
-    if "overrides" in options and not any(word.startswith("-") for word in rest):
-        options.overrides += rest  # argparse takes no second group of words after an option
+    words = getattr(options, "overrides", None)
+    if words is not None and not any(word.startswith("-") for word in rest):
+        words += rest  # argparse takes no second group of words after an option
     elif rest:
         top.error(f"unrecognized arguments: {' '.join(rest)}")
     from harness.sweep import commands

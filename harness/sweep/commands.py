@@ -2,8 +2,12 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from harness.sweep.plan import Plan
 
 
 def plan(options: argparse.Namespace) -> int:
@@ -11,35 +15,101 @@ def plan(options: argparse.Namespace) -> int:
     from harness.sweep import present
 
     made = plans.make(options.spec, tuple(options.overrides), options.root, options.name)
-    present.show(made, Console(), plans.workers(made, options.workers), options.retry)
+    present.show(made, Console(), plans.workers(made, options.workers))
+    if made.launcher.kind == "slurm" and "dry_run" in options:
+        from harness.sweep import slurm
+
+        slurm.show(made, Console(), scripts=True)
     return 0
 
 
 def sweep(options: argparse.Namespace) -> int:
     if options.dry_run:
         return plan(options)
-    from harness.sweep import launch, mirroring, present, status
+    from harness.sweep import cancel, present
     from harness.sweep import plan as plans
 
     console = Console()
     made = plans.make(options.spec, tuple(options.overrides), options.root, options.name)
-    size = plans.workers(made, options.workers)
-    present.show(made, console, size, options.retry)
-    todo = plans.commit(made, options.retry)
-    mirrored = mirroring.beside(options.root, made.name, console, not options.no_mirror, bool(todo))
-    with mirrored, status.display(plans.manifest(made), console, bool(todo)) as display:
-        outcome = launch.sweep(made, size, display)
+    present.show(made, console, plans.workers(made, options.workers))
+    left = cancel.left_the_spec(made) if options.prune else []
+    plans.commit(made)
+    for line in cancel.runs(made.root, left):
+        console.print(line, highlight=False)
+    return _launch(made, console, options.workers, not options.no_mirror)
+
+
+def _launch(made: "Plan", console: Console, workers: int | None, mirrored: bool) -> int:
+    """Trains what a committed plan misses: here, watched to the end, or by tasks that Slurm is given."""
+    if made.launcher.kind == "slurm" and made.todo():
+        return _submit(made, console, mirrored)
+    from harness.sweep import launch, mirroring, pool, status
+    from harness.sweep import plan as plans
+
+    gpus = max(cell.runtime.gpus for cell in made.expansion.cells) if made.todo() else 0
+    size = (workers or made.launcher.workers) if gpus else plans.workers(made, workers)
+    slots = pool.slots(size, gpus, made.launcher.workers_per_gpu, pool.visible_gpus() if gpus else [])
+    beside = mirroring.beside(made.root, made.name, console, mirrored, bool(made.todo()))
+    with beside, status.display(plans.manifest(made), console, bool(made.todo())) as display:
+        outcome = launch.sweep(made, slots, display)
     if outcome.interrupted:
         console.print(f"stopped; to go on from the checkpoints: python -m harness sweep {made.name}", highlight=False)
     elif outcome.failed:
         console.print(
             f"{len(outcome.failed)} runs failed: `python -m harness status {made.name} --failed` says why, "
-            "`sweep --retry` tries again",
+            f"`python -m harness retry {made.name} --failed` tries again",
             highlight=False,
         )
     else:
-        _analyse(options.root, made.name)
+        _analyse(made.root, made.name)
     return outcome.exit_code
+
+
+def _submit(made: "Plan", console: Console, mirrored: bool) -> int:
+    from harness.sweep import slurm
+
+    with slurm.alone(made):
+        arrays = slurm.submit(made, slurm.show(made, console), mirrored)
+    if arrays:
+        console.print(f"submitted {', '.join(arrays)}; nothing here needs to stay open", highlight=False)
+    console.print(
+        f"`python -m harness status {made.name} -f` follows it, `cancel {made.name}` stops it, "
+        f"`verdict {made.name}` reads what there is",
+        highlight=False,
+    )
+    return 0
+
+
+def cancel(options: argparse.Namespace) -> int:
+    from harness.sweep import cancel as cancelling
+    from harness.sweep import look
+
+    name = _sweep(options.root, options.sweep)
+    lines = cancelling.sweep(options.root, name)
+    if options.runs:
+        lines = cancelling.runs(options.root, [look.find(options.root, run) for run in options.runs])
+    for line in lines:
+        print(line)
+    return 0
+
+
+def retry(options: argparse.Namespace) -> int:
+    from harness.sweep import cancel as cancelling
+    from harness.sweep import look
+    from harness.sweep import plan as plans
+
+    console = Console()
+    overrides = tuple(word for word in options.overrides if "=" in word)
+    made = plans.make(options.sweep, overrides, options.root, _sweep(options.root, options.sweep))
+    wanted = {look.find(options.root, word).id for word in options.overrides if "=" not in word}
+    if not wanted and not options.failed:
+        raise ValueError("retry takes runs, or --failed for all that failed; `status SWEEP --failed` lists them")
+    states = ("failed",) if options.failed else ("failed", "cancelled")
+    again = [id for id, state in made.states.items() if state in states and (options.failed or id in wanted)]
+    console.print(f"{cancelling.forgive(options.root, again)} runs to train again", highlight=False)
+    made = plans.of(made.expansion.spec, made.root, made.name)
+    plans.commit(made)
+    return _launch(made, console, None, not options.no_mirror)
 
 
 def _analyse(root: Path, name: str) -> None:
@@ -63,13 +133,13 @@ def run(options: argparse.Namespace) -> int:
         raise FileNotFoundError(f"{options.folder}: no such run folder; `python -m harness status` lists sweeps")
     state, error = worker.run_one(folder)
     print(f"{folder.name}: {state}{f': {error}' if error else ''}")
-    return {"done": 0, "diverged": 0, "failed": 1}.get(state, 130)
+    return {"done": 0, "diverged": 0, "failed": 1, "cancelled": 1}.get(state, 130)
 
 
 def work(options: argparse.Namespace) -> int:
     from harness.sweep import worker
 
-    return worker.serve(options.root, options.sweep, options.parent)
+    return worker.serve(options.root, options.sweep, options.parent, options.group, options.limit)
 
 
 def status(options: argparse.Namespace) -> int:
@@ -81,6 +151,9 @@ def status(options: argparse.Namespace) -> int:
         raise FileNotFoundError(f"no sweep in {options.root / 'sweeps'}; start one with `python -m harness sweep SPEC`")
     if options.json:
         print(showing.as_json(options.root, names))
+    elif options.follow:
+        for name in names:
+            showing.follow(options.root, name, Console())
     else:
         showing.show(options.root, names, Console(), options.failed)
     return 0
@@ -162,7 +235,7 @@ def mirror(options: argparse.Namespace) -> int:
     name = _sweep(options.root, options.sweep)
     from harness.sweep import mirror as copying
 
-    return copying.main(options.root, name, options.follow, options.until_eof)
+    return copying.main(options.root, name, options.follow, options.until_eof, options.rebuild)
 
 
 def doctor(options: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.config import Identity, RunConfig, Runtime
+from harness.config import Identity, Launcher, RunConfig, Runtime
 from harness.sweep.axes import Axis, Level
 from harness.sweep.spec import Spec
 
@@ -17,6 +17,7 @@ class Cell:
     labels: dict[str, str]
     identity: Identity
     runtime: Runtime
+    launcher: Launcher
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ def check_choice(group: str, value: Any, scales_meant: Iterable[str]) -> str | N
 def check_key(key: str) -> str | None:
     """Why a dotted key cannot be set, with the nearest that can, or None."""
     known = config.known_keys()
+    if key in config.SITE_KEYS:
+        return f"'{key}' ends in a shell script, which no spec may write; put it in experiments/launcher/"
     if key in known or key.startswith(FREE):
         return None
     below = [name for name in known if name.startswith(f"{key}.")]

@@ -2,7 +2,8 @@
 
 One process per sweep reads what is new in metrics/ and sends it in batches under the record's own timestamps, so
 that a batch sent twice is stored once; a step that a resumed attempt repeats is sent once. How far it got stands in
-sweeps/<name>/mirror.json, moved on only after a batch was accepted. Leaves out: reading anything back.
+sweeps/<name>/mirror.json, moved on only after a batch was accepted; which MLflow run is whose in runs/<id>/mlflow.json.
+What MLflow has lost is sent anew. Leaves out: finding one's way in MLflow (`tracking.py`), reading anything back.
 
     python -m harness mirror NAME            MLFLOW_TRACKING_URI, or sqlite:///ROOT/mlflow.db
 """
@@ -22,46 +23,69 @@ from pathlib import Path
 from typing import Any
 
 from harness import store
+from harness.sweep import tracking
 
 BATCH = 990  # metrics per call; MLflow's limit is 1000
 EVERY = 5.0  # seconds between passes
-ENDINGS = {"done": "FINISHED", "failed": "FAILED", "diverged": "FAILED", "stale": "KILLED", "stopped": "KILLED"}
-# A dead server must cost seconds; MLflow's own patience is four minutes.
+ENDINGS = {
+    "done": "FINISHED",
+    "failed": "FAILED",
+    "diverged": "FAILED",
+    "stale": "KILLED",
+    "stopped": "KILLED",
+    "cancelled": "KILLED",
+}
+# A dead server must cost seconds (MLflow's own patience is four minutes); the rest keeps it quiet.
 PATIENCE = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 
 
-def main(root: Path, name: str, follow: bool, until_eof: bool = False) -> int:
-    """One pass, or passes until a signal or (`until_eof`) the end of stdin, and a last one. 0, or 1 when incomplete."""
+def main(root: Path, name: str, follow: bool, until_eof: bool = False, rebuild: bool = False) -> int:
+    """One pass, or passes until a signal or (`until_eof`) the end of stdin, and a last one. 0, or 1 when incomplete.
+
+    Beside another mirror of the sweep it waits for its turn (`follow`) or leaves it the work. `rebuild` sends all.
+    """
     stop = threading.Event()
     if follow:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
     if until_eof:
         threading.Thread(target=_await_end_of_stdin, args=(stop,), daemon=True).start()
-    with _alone(root / "sweeps" / name / "mirror.lock") as alone:
-        if not alone:
+    while True:
+        told = stop.is_set()
+        with _alone(root / "sweeps" / name / "mirror.lock") as alone:
+            if alone:
+                if rebuild:
+                    _state_file(root, name).unlink(missing_ok=True)
+                return _passes(root, name, follow, stop)
+        if not follow:
             print(f"another mirror of '{name}' is at work")
+            return int(rebuild)  # what was asked for is not done
+        if told:
             return 0
-        said, complete = "", False
-        while True:
-            last = not follow or stop.is_set()
-            try:
-                complete = True
-                deliver(root, name)
-            except Exception as error:  # MLflow raises whatever its backend does; the record is safe in runs/
-                complete, line = False, f"MLflow copy of '{name}' is behind: {_first_line(error)}"
-                if line != said:
-                    print(line, flush=True)
-                said = line
-            if last:
-                return 0 if complete else 1
-            stop.wait(EVERY)
+        stop.wait(EVERY)
+
+
+def _passes(root: Path, name: str, follow: bool, stop: threading.Event) -> int:
+    said = ""
+    while True:
+        last, failed = not follow or stop.is_set(), False
+        try:
+            deliver(root, name)
+        except Exception as error:  # MLflow raises whatever its backend does; the record is safe in runs/
+            failed, line = True, f"MLflow copy of '{name}' is behind: {_first_line(error)}"
+            if line != said:
+                print(line, flush=True)
+            said = line
+        if last or (failed and stop.is_set()):  # another pass at once would wait for a dead server again
+            return int(failed)
+        stop.wait(EVERY)
 
 
 def _await_end_of_stdin(stop: threading.Event) -> None:
@@ -69,21 +93,31 @@ def _await_end_of_stdin(stop: threading.Event) -> None:
     stop.set()
 
 
-def tracking_uri(root: Path) -> str:
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root.resolve()}/mlflow.db"
-
-
 def is_current(root: Path, name: str) -> bool:
     """Whether a pass would have nothing to send; read from files, without MLflow."""
-    known = store.read_json(_state_file(root, name)).get("runs", {})
+    known = _known(root, name)["runs"]
     for item in store.read_json(root / "sweeps" / name / "manifest.json").get("runs", []):
-        run, seen = store.Run(root / "runs" / item["run"]), known.get(item["run"], {})
-        if run.state() == "new" and not seen:
-            continue
-        sizes = {file.stem: file.stat().st_size for file in (run.path / "metrics").glob("a*.jsonl")}
-        if sizes != seen.get("offsets", {}) or run.state() != seen.get("state"):
+        run, seen = store.Run(root / "runs" / item["run"]), known.get(item["run"])
+        if _is_news(run.state(), _sizes(run), seen):
             return False
     return True
+
+
+def _known(root: Path, name: str) -> dict[str, Any]:
+    """How far the copy got, as far as files tell: nowhere on another server or without the database's file."""
+    state, file = store.read_json(_state_file(root, name)), tracking.database(tracking.tracking_uri(root))
+    if state.get("uri") != tracking.address(root) or (file and not file.exists()):
+        return {"uri": tracking.address(root), "experiment": "", "runs": {}}
+    return state
+
+
+def _is_news(state: str, sizes: dict[str, int], seen: dict[str, Any] | None) -> bool:
+    """Sizes, not offsets: a torn last line that stays torn is nothing new."""
+    return state != "new" if seen is None else (state, sizes) != (seen["state"], seen.get("sizes"))
+
+
+def _sizes(run: store.Run) -> dict[str, int]:
+    return {file.stem: file.stat().st_size for file in (run.path / "metrics").glob("a*.jsonl")}
 
 
 def deliver(root: Path, name: str) -> int:
@@ -91,35 +125,49 @@ def deliver(root: Path, name: str) -> int:
     if is_current(root, name):
         return 0
     manifest = store.read_json(root / "sweeps" / name / "manifest.json")
-    state = store.read_json(_state_file(root, name)) or {"uri": "", "experiment": "", "runs": {}}
-    client = _client(root)
-    if state["uri"] != tracking_uri(root):  # another server knows nothing yet
-        state = {"uri": tracking_uri(root), "experiment": "", "runs": {}}
-    state["experiment"] = _experiment(client, root, manifest)
-    sent = 0
+    state = _known(root, name)  # before the client makes the database's file
+    for key, value in PATIENCE.items():
+        os.environ.setdefault(key, value)
+    client = tracking.connect(root)
+    experiment = tracking.experiment(client, root, manifest)
+    born = f"{experiment.experiment_id}@{experiment.creation_time}"  # an emptied database gives the same number again
+    if state["experiment"] != born:
+        state |= {"experiment": born, "runs": {}}
+    target = tracking.Target(client, tracking.address(root), str(experiment.experiment_id), manifest)
     try:
-        for item in manifest["runs"]:
-            sent += _deliver_run(client, root, manifest, item, state)
+        return sum(
+            _deliver_run(target, store.Run(root / "runs" / item["run"]), item, state["runs"])
+            for item in manifest["runs"]
+        )
     finally:
         store.write_atomic(_state_file(root, name), store.dump_json(state))
-    return sent
 
 
-def _deliver_run(client: Any, root: Path, manifest: dict[str, Any], item: dict[str, Any], state: dict[str, Any]) -> int:
-    run = store.Run(root / "runs" / item["run"])
-    now = run.state()  # before the metrics: a run that ends meanwhile is finished by the next pass
-    seen = state["runs"].get(run.id, {"offsets": {}, "step": -1, "state": "new", "mlflow": ""})
-    if now == "new" and not seen["mlflow"]:
+def _deliver_run(target: tracking.Target, run: store.Run, item: dict[str, Any], known: dict[str, Any]) -> int:
+    from mlflow.exceptions import MlflowException
+
+    now, sizes = run.state(), _sizes(run)  # before the metrics: what comes meanwhile is for the next pass
+    if not _is_news(now, sizes, known.get(run.id)):
         return 0
-    batches = list(_new_batches(run, seen))
-    if not batches and now == seen["state"]:
-        return 0
-    if not seen["mlflow"]:
-        seen["mlflow"] = _find_or_create(client, state["experiment"], manifest, item, run)
-        state["runs"][run.id] = seen
+    if run.id in known:
+        try:
+            return _send(target.client, run, known[run.id], now, sizes)
+        except MlflowException as error:
+            may_be_gone = error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+            if not may_be_gone or tracking.is_there(target, known[run.id]["mlflow"]):
+                raise
+    # new to MLflow, or no longer there
+    id = tracking.find_or_create(target, item, run)
+    known[run.id] = {"mlflow": id, "offsets": {}, "sizes": {}, "step": -1, "state": "new"}
+    return _send(target.client, run, known[run.id], now, sizes)
+
+
+def _send(client: Any, run: store.Run, seen: dict[str, Any], now: str, sizes: dict[str, int]) -> int:
+    from mlflow.entities import Metric as Entity
+
     sent = 0
-    for metrics, offsets, step in batches:
-        client.log_batch(seen["mlflow"], metrics=_entities(metrics), synchronous=True)
+    for metrics, offsets, step in _new_batches(run, seen):
+        client.log_batch(seen["mlflow"], metrics=[Entity(*metric) for metric in metrics], synchronous=True)
         seen["offsets"], seen["step"] = seen["offsets"] | offsets, step
         sent += len(metrics)
     if now != seen["state"]:
@@ -129,7 +177,7 @@ def _deliver_run(client: Any, root: Path, manifest: dict[str, Any], item: dict[s
             client.set_terminated(seen["mlflow"], ENDINGS[now], int(ended * 1000))
         else:
             client.update_run(seen["mlflow"], status="RUNNING")
-        seen["state"] = now
+    seen["state"], seen["sizes"] = now, sizes
     return sent
 
 
@@ -143,26 +191,28 @@ def _new_batches(run: store.Run, seen: dict[str, Any]) -> Iterator[tuple[list[Me
     offsets: dict[str, int] = {}
     for file in sorted((run.path / "metrics").glob("a*.jsonl")):
         offset = seen["offsets"].get(file.stem, 0)
-        if file.stat().st_size == offset:
-            continue
-        times = {line["step"]: line for line in _lines(run.path / "timing" / file.name)}
         with open(file, "rb") as stream:
             stream.seek(offset)
-            for line in stream:
-                if not line.endswith(b"\n"):
-                    break  # a torn write: read again next time
-                offset += len(line)
-                offsets[file.stem] = offset
-                record = json.loads(line)
-                if record["step"] <= step:
-                    continue  # a resumed attempt repeats it; the values are the same
-                step = record["step"]
-                found = _metrics(record, times.get(step, {}))
-                if batch and len(batch) + len(found) > BATCH:
-                    # offsets up to the line before: this line opens the next batch
-                    yield batch, offsets | {file.stem: offset - len(line)}, batch[-1][3]
-                    batch = []
-                batch += found
+            lines = stream.readlines()
+        if not lines:
+            continue
+        # read after the metrics, since a step's timing is written first: its timestamp is the same every time
+        times = {line["step"]: line for line in _lines(run.path / "timing" / file.name)}
+        for line in lines:
+            if not line.endswith(b"\n"):
+                break  # a torn write: read again next time
+            offset += len(line)
+            offsets[file.stem] = offset
+            record = json.loads(line)
+            if record["step"] <= step:
+                continue  # a resumed attempt repeats it; the values are the same
+            found = _metrics(record, times.get(record["step"], {}))
+            if batch and len(batch) + len(found) > BATCH:
+                # offsets up to the line before: this line opens the next batch
+                yield batch, offsets | {file.stem: offset - len(line)}, step
+                batch = []
+            step = record["step"]
+            batch += found
     if batch or offsets:
         yield batch, offsets, step
 
@@ -189,84 +239,23 @@ def _metrics(record: dict[str, Any], timing: dict[str, Any]) -> list[Metric]:
     return found
 
 
-def _entities(metrics: list[Metric]) -> list[Any]:
-    from mlflow.entities import Metric as Entity
-
-    return [Entity(*metric) for metric in metrics]
-
-
-def _client(root: Path) -> Any:
-    """Its first call makes the database, under a lock: parallel first starts would break a fresh sqlite file."""
-    for key, value in PATIENCE.items():
-        os.environ.setdefault(key, value)
-    import logging
-
-    from mlflow.tracking import MlflowClient
-
-    for noisy in ("alembic", "mlflow"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
-    with open(root / "sweeps" / ".mlflow.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        client = MlflowClient(tracking_uri(root))
-        client.search_experiments(max_results=1)
-    return client
-
-
-def _experiment(client: Any, root: Path, manifest: dict[str, Any]) -> str:
-    found = client.get_experiment_by_name(manifest["name"])
-    if found is None:
-        tags = {
-            "question": manifest["question"],
-            "source": manifest["source"],
-            "mlflow.note.content": manifest["question"],
-        }
-        return str(client.create_experiment(manifest["name"], (root / "mlruns").resolve().as_uri(), tags))
-    if found.lifecycle_stage == "deleted":
-        client.restore_experiment(found.experiment_id)
-    return str(found.experiment_id)
-
-
-def _find_or_create(
-    client: Any, experiment: str, manifest: dict[str, Any], item: dict[str, Any], run: store.Run
-) -> str:
-    """The MLflow run of a run: by its tag, since MLflow lets nobody choose ids; else a new one."""
-    from mlflow.entities import Param
-
-    found = client.search_runs([experiment], f"tags.run_id = '{run.id}'", max_results=1)
-    if found:
-        return str(found[0].info.run_id)
-    first = next(iter(_lines(run.path / "timing" / "a000.jsonl")), {})
-    started = first.get("time") or store.read_json(run.path / "status.json").get("time", time.time())
-    commit = store.read_json(run.path / "provenance.json").get("commit", "")
-    label = " ".join([*item["labels"].values(), f"s{item['seed']}"])
-    tags = {
-        "sweep": manifest["name"],
-        "cell": item["cell"],
-        "seed": str(item["seed"]),
-        "run_id": run.id,
-        "commit": commit,
-        "folder": str(run.path),
-    }
-    made = client.create_run(experiment, int(started * 1000), tags, label)
-    params = [Param(axis, value) for axis, value in item["labels"].items()] + [Param("seed", str(item["seed"]))]
-    client.log_batch(made.info.run_id, params=params)
-    return str(made.info.run_id)
-
-
 def _state_file(root: Path, name: str) -> Path:
     return root / "sweeps" / name / "mirror.json"
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """Without the tower of exceptions that MLflow names after a request that failed."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].partition(" with exception ")[0]
 
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[bool]:
     with open(path, "w") as lock:
+        alone = True
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True
+        except BlockingIOError:
+            alone = False
+        except OSError as error:
+            print(f"{path} cannot be locked ({error.strerror}): let only one mirror of a sweep work", flush=True)
+        yield alone

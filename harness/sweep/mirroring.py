@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.sweep import mirror
-from harness.sweep.launch import worker_environment
+from harness.sweep.pool import worker_environment
 
 PATIENCE = 60.0  # seconds for the last pass
 
@@ -28,6 +28,7 @@ class Beside:
     log: Path
     console: Console
     process: "subprocess.Popen[bytes] | None" = None
+    begin: int = 0  # where in the log its own lines start; other mirrors of the sweep write there too
 
     def finish(self) -> None:
         """Lets it make its last pass; says so in one line when that fails."""
@@ -42,12 +43,20 @@ class Beside:
             complete = False
         self.process = None
         if not complete:
-            lines = self.log.read_text(errors="replace").strip().splitlines() or ["no answer"]
+            own = self.log.read_bytes()[self.begin :].decode(errors="replace")
+            lines = own.strip().splitlines() or [f"MLflow copy of '{self.name}' is behind: no answer"]
             self.console.print(
                 f"{lines[-1]}; nothing is lost: `python -m harness mirror {self.name}` catches up",
                 style="yellow",
                 highlight=False,
             )
+
+    def kill(self) -> None:
+        """Without a last pass: another mirror goes on where this one was."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
 
 
 @contextlib.contextmanager
@@ -57,7 +66,8 @@ def beside(root: Path, name: str, console: Console, wanted: bool, busy: bool) ->
     if wanted and importlib.util.find_spec("mlflow") is None:
         console.print("MLflow is not installed, so there is no copy in it; the record is in runs/", style="dim")
     elif wanted and (busy or not mirror.is_current(root, name)):
-        with open(it.log, "wb") as log:
+        with open(it.log, "ab") as log:
+            it.begin = log.tell()
             it.process = subprocess.Popen(
                 [sys.executable, "-m", "harness", "--root", str(root), "mirror", name, "--follow", "--until-eof"],
                 stdin=subprocess.PIPE,

@@ -93,8 +93,10 @@ def _key(name: str, value: Any, words: list[str], reader: Reader) -> list[Settin
     if keys.check_key(name):
         below = [key for key in config.known_keys() if key.startswith(f"{name}.")]
         close = nearest(name, [*words, *config.known_keys(), *keys.groups()])
-        problem = keys.check_key(name) if below else f"unknown key '{name}'{close}"
-        fault(reader, f"{problem} (a config key, a group, an axis of the spec, seeds or design)")
+        if below or name in config.SITE_KEYS:
+            fault(reader, str(keys.check_key(name)))
+        else:
+            fault(reader, f"unknown key '{name}'{close} (a config key, a group, an axis of the spec, seeds or design)")
     elif problem := keys.check_value(name, value):
         fault(reader, f"{name}: {problem}")
     else:

@@ -4,6 +4,7 @@
 before it touches the disk. Leaves out: training (`launch.py`), the live table (`status.py`).
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -11,11 +12,12 @@ import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import store
+from harness.config import Launcher, Runtime
 from harness.sweep import spec as specs
 from harness.sweep.expand import expand
 from harness.sweep.grid import Cell, Expansion, Run
@@ -24,8 +26,28 @@ from harness.sweep.yaml12 import Problem, SpecError
 from harness.tricks import nearest
 
 FINISHED: tuple[store.State, ...] = ("done", "diverged")  # a diverged run is a result
+ENDED: tuple[store.State, ...] = (*FINISHED, "failed", "cancelled")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)  # one folder below sweeps/, on every file system
 SAMPLED_RUNS = 50  # finished runs whose timing is read for the estimate
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one run asks of a machine; runs with like needs share workers and tasks. `cpus` 0: a thread each."""
+
+    gpus: int
+    cpus: int
+    mem_gb: float | None
+    threads: int
+
+    @staticmethod
+    def of(runtime: Runtime) -> "Needs":
+        return Needs(runtime.gpus, runtime.cpus, runtime.mem_gb, runtime.threads)
+
+    @functools.cached_property
+    def group(self) -> str:
+        """A short name that stays the same however the sweep grows."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:6]
 
 
 @dataclass(frozen=True)
@@ -41,10 +63,13 @@ class Plan:
     def folder(self) -> Path:
         return self.root / "sweeps" / self.name
 
-    def todo(self, retry: bool = False) -> list[Run]:
-        """What a sweep would train: all but finished runs, and failed ones only with `retry`."""
-        skip: tuple[store.State, ...] = FINISHED if retry else (*FINISHED, "failed")
-        return [run for run in self.expansion.runs() if self.states[run.id] not in skip]
+    @property
+    def launcher(self) -> Launcher:
+        return self.expansion.cells[0].launcher
+
+    def todo(self) -> list[Run]:
+        """What a sweep would train: all runs that have no end yet; failed and cancelled ones have, until `retry`."""
+        return [run for run in self.expansion.runs() if self.states[run.id] not in ENDED]
 
 
 def make(argument: str, overrides: tuple[str, ...], root: Path, name: str = "") -> Plan:
@@ -61,6 +86,10 @@ def of(spec: specs.Spec, root: Path, name: str = "") -> Plan:
         )
         raise SpecError(None, [Problem(f"'{name}' cannot name a sweep: {cure}")])
     expansion = expand(spec)
+    if any(cell.launcher != expansion.cells[0].launcher for cell in expansion.cells):
+        raise SpecError(
+            spec.document, [Problem("launcher: one answer for the whole sweep; set it in no axis or `set`")]
+        )
     return Plan(name, root, expansion, scan(root, (run.id for run in expansion.runs())))
 
 
@@ -89,7 +118,7 @@ def sweep_names(root: Path) -> list[str]:
 
 def sweep_name(spec: specs.Spec) -> str:
     """The spec file's stem, the scale unless it is mini, and six hex digits when overrides change the runs."""
-    words = sorted(w for w in spec.overrides if not w.startswith(("scale=", "runtime.", "launcher=")))
+    words = sorted(w for w in spec.overrides if not w.startswith(("scale=", "runtime.", "launcher=", "launcher.")))
     parts = [Path(spec.path).stem] + ([spec.scale] if spec.scale != "mini" else [])
     if words:
         parts.append(hashlib.sha256("\n".join(words).encode()).hexdigest()[:6])
@@ -105,7 +134,7 @@ def scan(root: Path, ids: Iterable[str]) -> dict[str, store.State]:
     return {id: store.Run(root / "runs" / id).state() if id in present else "new" for id in ids}
 
 
-def commit(plan: Plan, retry: bool = False) -> list[Run]:
+def commit(plan: Plan) -> list[Run]:
     """Writes the manifest and the folders of all runs to train, which it returns.
 
     Raises SpecError where data files are missing, the name belongs to another spec, or the folder cannot be written.
@@ -119,15 +148,13 @@ def commit(plan: Plan, retry: bool = False) -> list[Run]:
             ],
         )
     _refuse_foreign_name(plan)
-    todo = plan.todo(retry)
+    todo = plan.todo()
     try:
         plan.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(manifest(plan), ensure_ascii=False, allow_nan=False)  # keeps the axes in the spec's order
         store.write_atomic(plan.folder / "manifest.json", text)
         for run in todo:
-            folder = store.create_run(plan.root, run.config)
-            if plan.states[run.id] == "failed":
-                folder.write_status("new", retried=True)
+            store.create_run(plan.root, run.config)
     except OSError as error:
         reason = error.strerror or error
         raise SpecError(
@@ -147,8 +174,9 @@ def _refuse_foreign_name(plan: Plan) -> None:
 
 
 def manifest(plan: Plan) -> dict[str, Any]:
-    """What analysis and the mirror need: the labels of every run, whatever their state."""
+    """What workers, analysis and the mirror need: the labels of every run, whatever their state."""
     spec, expansion = plan.expansion.spec, plan.expansion
+    needs = {cell.id: Needs.of(cell.runtime) for cell in expansion.cells}
     return {
         "name": plan.name,
         "question": spec.question,
@@ -169,16 +197,28 @@ def manifest(plan: Plan) -> dict[str, Any]:
             "margin": spec.endpoint.margin,
         },
         "control": spec.control,
+        "launcher": plan.launcher.kind,
+        "groups": {need.group: asdict(need) for need in set(needs.values())},
         "runs": [
-            {"run": run.id, "cell": run.cell.id, "seed": run.seed, "labels": run.labels} for run in expansion.runs()
+            {
+                "run": run.id,
+                "cell": run.cell.id,
+                "seed": run.seed,
+                "labels": run.labels,
+                "group": needs[run.cell.id].group,
+            }
+            for run in expansion.runs()
         ],
     }
 
 
 def workers(plan: Plan, asked: int | None = None) -> int:
-    """How many workers a sweep starts: as asked, else runtime.workers, else one per core; never more than runs."""
-    number = asked or max((cell.runtime.workers for cell in plan.expansion.cells), default=0)
-    return max(1, min(number or len(os.sched_getaffinity(0)), len(plan.todo(retry=True)) or 1))
+    """How many runs are trained at a time: as asked, else launcher.workers, else one per core; never more than runs."""
+    launcher = plan.launcher
+    number = asked or launcher.workers or len(os.sched_getaffinity(0))
+    if launcher.kind == "slurm":
+        number = launcher.max_concurrent * max(1, launcher.workers)
+    return max(1, min(number, len(plan.todo()) or 1))
 
 
 @dataclass(frozen=True)
@@ -191,17 +231,17 @@ class Estimate:
     measured: float
 
 
-def estimate(plan: Plan, num_workers: int, retry: bool = False) -> Estimate:
+def estimate(plan: Plan, num_workers: int) -> Estimate:
     """From finished runs of the same cell, else of the same kind, else runtime.minutes_per_run."""
     finished = [run for run in plan.expansion.runs() if plan.states[run.id] == "done"]
     by_cell: dict[str, list[float]] = defaultdict(list)
     by_kind: dict[Any, list[float]] = defaultdict(list)
     stride = max(1, len(finished) // SAMPLED_RUNS)
     for run in finished[::stride]:
-        if seconds := seconds_of(store.Run(plan.root / "runs" / run.id)):
+        if seconds := store.Run(plan.root / "runs" / run.id).seconds():
             by_cell[run.cell.id].append(seconds)
             by_kind[_kind(run.cell)].append(seconds)
-    todo = plan.todo(retry)
+    todo = plan.todo()
     total, measured = 0.0, 0
     for run in todo:
         times = by_cell.get(run.cell.id) or by_kind.get(_kind(run.cell))
@@ -220,11 +260,6 @@ def _kind(cell: Cell) -> tuple[Any, ...]:
         sampling.prompts_per_step * sampling.group_size,
         sampling.max_new_tokens,
     )
-
-
-def seconds_of(run: store.Run) -> float:
-    """Seconds that a run's steps took, over all attempts."""
-    return sum(sum(line.get("seconds", {}).values()) for line in run.read("timing"))
 
 
 def counts(plan: Plan) -> Counter[str]:

@@ -10,7 +10,7 @@ from harness.sweep.plan import Plan
 MAX_CELLS = 30
 
 
-def show(plan: Plan, console: Console, num_workers: int, retry: bool = False) -> None:
+def show(plan: Plan, console: Console, num_workers: int) -> None:
     """Prints the plan. Arms (axes that the baseline names) stand last, other axes before them."""
     spec, expansion = plan.expansion.spec, plan.expansion
     console.print(Text(spec.question, style="bold"), soft_wrap=True)
@@ -28,13 +28,15 @@ def show(plan: Plan, console: Console, num_workers: int, retry: bool = False) ->
     cells, seeds = _count(len(expansion.cells), "cell"), _count(len(spec.seeds), "seed")
     _line(console, f"{cells}{note} x {seeds} = {_count(expansion.num_runs, 'run')}")
     counts = plans.counts(plan)
-    todo = plan.todo(retry)
-    states = [f"{counts[s]} {s}" for s in ("done", "diverged", "running", "interrupted", "failed") if counts[s]]
+    todo = plan.todo()
+    states = [
+        f"{counts[s]} {s}" for s in ("done", "diverged", "running", "interrupted", "failed", "cancelled") if counts[s]
+    ]
     _line(console, ", ".join([*states, f"{len(todo)} to do"]))
-    if counts["failed"] and not retry:
-        _line(console, "failed runs stay as they are; --retry trains them again")
+    if counts["failed"] + counts["cancelled"]:
+        _line(console, f"failed and cancelled runs stay as they are; `retry {plan.name}` trains them again")
     if todo:
-        guess = plans.estimate(plan, num_workers, retry)
+        guess = plans.estimate(plan, num_workers)
         source = f"{guess.measured:.0%} of it measured" if guess.measured else "from runtime.minutes_per_run"
         people = _count(guess.workers, "worker")
         _line(console, f"about {_hours(guess.cpu_hours)} of CPU, {_hours(guess.wall_hours)} with {people} ({source})")

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness import config, tricks
 from harness.sweep import keys
-from harness.sweep.spec import WORDS
+from harness.sweep.spec import RESOURCES, WORDS
 
 _ONE_OF_TYPES = {"type": ["string", "number", "boolean", "null"]}
 
@@ -97,7 +97,7 @@ def schema() -> dict[str, Any]:
         "control": {"type": "boolean"},
         "resources": {
             "type": "object",
-            "properties": {"minutes": {"type": "number"}, "gpus": {"type": "number"}},
+            "properties": {word: _key(key) for word, key in RESOURCES.items()},
             "additionalProperties": False,
         },
     }

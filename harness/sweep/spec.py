@@ -36,7 +36,13 @@ WORDS = {
     "figures": "names of figures to draw",
     "endpoint": "{metric, last, goal, margin} of the verdict",
     "control": "true for an A/A control, whose arms must not differ",
-    "resources": "{minutes, gpus} of one run, for the plan's estimate",
+    "resources": "{minutes, gpus, cpus, mem_gb} of one run",
+}
+RESOURCES = {
+    "minutes": "runtime.minutes_per_run",
+    "gpus": "runtime.gpus",
+    "cpus": "runtime.cpus",
+    "mem_gb": "runtime.mem_gb",
 }
 
 
@@ -175,16 +181,15 @@ def _base(reader: Reader) -> tuple[list[Choice], tuple[Setting, ...]]:
 
 
 def _resources(reader: Reader) -> tuple[Setting, ...]:
+    """What one run needs, in words that are shorter than the keys they set."""
     given = reader.get("resources", {})
-    if not isinstance(given, dict) or set(given) - {"minutes", "gpus"}:
-        reader.add("resources takes {minutes: 25, gpus: 1} of one run", "resources")
+    if not isinstance(given, dict) or set(given) - set(RESOURCES):
+        reader.add("resources takes {minutes: 25, gpus: 1, cpus: 8, mem_gb: 64} of one run", "resources")
         return ()
     for key, value in given.items():
-        if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
-            reader.add(f"resources.{key} takes a number, not {value!r}", "resources", key, value=True)
-            return ()
-    mark = reader.document.mark("resources", "minutes")
-    return (Setting("runtime.minutes_per_run", float(given["minutes"]), mark),) if given.get("minutes") else ()
+        if problem := keys.check_value(RESOURCES[key], value):
+            reader.add(f"resources.{key}: {problem}", "resources", key, value=True)
+    return tuple(Setting(RESOURCES[k], v, reader.document.mark("resources", k)) for k, v in given.items())
 
 
 def _baseline(reader: Reader, axes: tuple[Axis, ...]) -> dict[str, str]:

@@ -17,9 +17,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from harness import store
-from harness.sweep.plan import FINISHED
+from harness import scheduler, store
+from harness.sweep import hours
+from harness.sweep.plan import ENDED, FINISHED
 
+POLL = 2.0  # seconds between looks at a sweep that is followed
 MAX_ROWS = 40  # cells shown; beyond it those at work and failed come first
 Statuses = dict[str, dict[str, Any]]
 MARKS = {"done": "green", "failed": "red", "diverged": "magenta", "running": "cyan"}
@@ -48,9 +50,10 @@ def read_statuses(root: Path, manifest: dict[str, Any]) -> Statuses:
     return {run["run"]: store.Run(root / "runs" / run["run"]).status() for run in manifest["runs"]}
 
 
-def table(manifest: dict[str, Any], statuses: Statuses) -> Group:
-    """The whole picture: rows, failures, and one line of counts."""
+def table(manifest: dict[str, Any], statuses: Statuses, queue: str = "") -> Group:
+    """The whole picture: rows, failures, one line of counts, one of hours, and what is in the queue."""
     found = rows(manifest, statuses)
+    step = common_step(statuses)
     shown = found
     if len(found) > MAX_ROWS:
         shown = sorted(found, key=lambda row: (-row.count("failed"), -row.count("running")))[:MAX_ROWS]
@@ -61,21 +64,47 @@ def table(manifest: dict[str, Any], statuses: Statuses) -> Group:
     out.add_column("done", justify="right")
     out.add_column("seeds")
     out.add_column("accuracy", justify="right")
+    if step is not None:
+        out.add_column(f"at step {step}", justify="right")
     out.add_column("now")
     for row in shown:
         labels = [row.labels.get(axis, "·") for axis in axes]
         done = f"{row.count(*FINISHED)}/{len(row.seeds)}"
-        out.add_row(*labels, done, _marks(row), _accuracy(row), _now(row))
+        trimmed = [] if step is None else [_accuracy_at(row, step)]
+        out.add_row(*labels, done, _marks(row), _accuracy(row), *trimmed, _now(row))
     parts: list[Any] = [out]
     if len(found) > len(shown):
         parts.append(Text(f"… and {len(found) - len(shown)} more cells", style="dim"))
     parts += [Text(line, style="red") for line in failures(manifest, statuses)[:10]]
     parts.append(summary(statuses))
+    parts += [Text(line, style="dim") for line in (hours.of(manifest, statuses).text(), queue) if line]
     return Group(*parts)
 
 
+def common_step(statuses: Statuses) -> int | None:
+    """The last evaluation that every run with any has reached, so that arms are compared at equal steps.
+
+    None where there is none yet, or where all runs have reached their end.
+    """
+    reached = [status["evals"][-1][0] for status in statuses.values() if status.get("evals")]
+    return min(reached) if reached and any(s["state"] not in ENDED for s in statuses.values()) else None
+
+
+def _accuracy_at(row: Row, step: int) -> str:
+    values = [value for s in row.seeds.values() for at, value in s.get("evals", []) if at == step]
+    return f"{sum(values) / len(values):.3f}" if values else ""
+
+
 def _marks(row: Row) -> Text:
-    signs = {"done": "●", "diverged": "◆", "failed": "✗", "running": "◐", "stale": "◌", "stopped": "◌"}
+    signs = {
+        "done": "●",
+        "diverged": "◆",
+        "failed": "✗",
+        "cancelled": "–",
+        "running": "◐",
+        "stale": "◌",
+        "stopped": "◌",
+    }
     text = Text()
     for _, status in sorted(row.seeds.items()):
         text.append(signs.get(status["state"], "·"), style=MARKS.get(status["state"], "dim"))
@@ -110,18 +139,12 @@ def _name(run: dict[str, Any]) -> str:
 def summary(statuses: Statuses, left: float | None = None) -> Text:
     named = {"stale": "interrupted", "stopped": "interrupted", "new": "to do"}
     counts = Counter(named.get(status["state"], status["state"]) for status in statuses.values())
-    order = ("done", "diverged", "running", "interrupted", "failed", "to do")
+    order = ("done", "diverged", "running", "interrupted", "failed", "cancelled", "to do")
     text = Text(f"{len(statuses)} runs: ")
     text.append(", ".join(f"{counts[name]} {name}" for name in order if counts[name]))
     if left is not None:
-        text.append(f"; about {_minutes(left)} left")
+        text.append(f"; about {hours.minutes(left)} left")
     return text
-
-
-def _minutes(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class Progress:
@@ -141,7 +164,7 @@ class Progress:
 
 
 def _share(status: dict[str, Any]) -> float:
-    if status["state"] in (*FINISHED, "failed"):
+    if status["state"] in ENDED:
         return 1.0
     return float(status.get("step", 0) / status["steps"]) if status.get("steps") else 0.0
 
@@ -163,7 +186,7 @@ class LiveTable:
     def update(self, statuses: Statuses) -> None:
         left = self.progress.left(statuses)
         parts = [table(self.manifest, statuses)]
-        extra = [Text(f"about {_minutes(left)} left", style="dim")] if left else []
+        extra = [Text(f"about {hours.minutes(left)} left", style="dim")] if left else []
         self.live.update(Group(*parts, *extra))
 
     def say(self, line: str) -> None:
@@ -187,15 +210,15 @@ class EventLines:
     def update(self, statuses: Statuses) -> None:
         left = self.progress.left(statuses)
         first = not self.seen
-        finished = sum(state in (*FINISHED, "failed") for state in self.seen.values())
+        finished = sum(state in ENDED for state in self.seen.values())
         for id, status in statuses.items():
             state, before = status["state"], self.seen.get(id)
-            finished += state in (*FINISHED, "failed") and before != state
+            finished += state in ENDED and before != state
             self.seen[id] = state
-            if state == before or (first and state in (*FINISHED, "failed")) or state == "new":
+            if state == before or (first and state in ENDED) or state == "new":
                 continue
             detail = {"failed": status.get("error", ""), "done": _detail(status)}.get(state, "")
-            ending = f"; {_minutes(left)} left" if left and state != "running" else ""
+            ending = f"; {hours.minutes(left)} left" if left and state != "running" else ""
             self.say(f"[{finished}/{len(statuses)}] {state:9} {id}  {self.names[id]}  {detail}{ending}".rstrip())
 
     def say(self, line: str) -> None:
@@ -233,5 +256,32 @@ def show(root: Path, names: Iterable[str], console: Console, failed_only: bool =
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
             continue
         console.print(Text(f"{name}: {manifest['question']}", style="bold"), soft_wrap=True)
-        console.print(table(manifest, statuses))
+        console.print(table(manifest, statuses, queue(root, name)))
         console.print()
+
+
+def follow(root: Path, name: str, console: Console) -> None:
+    """The table (on a terminal) or events until every run has ended; Ctrl-C leaves the sweep alone."""
+    manifest = store.read_json(root / "sweeps" / name / "manifest.json")
+    with display(manifest, console, True) as shown:
+        while True:
+            statuses = read_statuses(root, manifest)
+            shown.update(statuses)
+            if all(status["state"] in ENDED for status in statuses.values()):
+                return
+            time.sleep(POLL)
+
+
+def queue(root: Path, name: str) -> str:
+    """What Slurm has of a sweep, in one line; '' where it was never submitted."""
+    names = list(store.read_json(root / "sweeps" / name / "slurm" / "jobs.json"))
+    if not names:
+        return ""
+    tasks = scheduler.tasks(names)
+    if tasks is None:
+        return "Slurm does not answer"
+    counts = Counter(
+        f"{task.state.lower()} ({task.reason})" if task.state == "PENDING" else task.state for task in tasks
+    )
+    listed = ", ".join(f"{count} {state.lower()}" for state, count in sorted(counts.items()))
+    return f"tasks in Slurm: {listed or 'none; `sweep` submits what is missing'}"

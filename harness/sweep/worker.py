@@ -1,31 +1,40 @@
 """A worker: claims runs of a sweep from the store and trains them one after another in one process.
 
 torch is imported once, with the first run that is claimed. A run that raises is marked failed, with its traceback
-in runs/<id>/error.txt, and the worker goes on. On SIGINT or SIGTERM, when the sweep that started it is gone, or when
-its claim was taken over, the run stops at a step boundary with a checkpoint. Leaves out: who starts workers
-(`launch.py`).
+in runs/<id>/error.txt, and the worker goes on. On SIGINT, SIGTERM or SIGUSR2, or when the process that started it is
+gone, the run stops at a step boundary with a checkpoint; when its claim was taken over, at once and without a word;
+when its disk is full, the worker ends. Leaves out: who starts workers (`pool.py`).
 """
 
 import contextlib
 import importlib
+import itertools
 import os
 import signal
+import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from harness import store
+from harness import scheduler, store
 
 TRAIN = "harness.core.train:train"
-FINAL: tuple[store.State, ...] = ("done", "diverged", "failed")
-DEATHS_ALLOWED = 2  # of workers, on one run in one launch; the run is failed at the next
-SESSION = "HARNESS_SESSION"  # names the launch in claims
+FINAL: tuple[store.State, ...] = ("done", "diverged", "failed", "cancelled")
+DEATHS_ALLOWED = 5  # of workers of one pool, on one run without a checkpoint between; it is failed at the next
+SESSION = "HARNESS_SESSION"  # names the pool in claims
+CURRENT = "HARNESS_CURRENT"  # a file in which a worker says what it trains, for whoever finds it dead
+CANCEL = "cancel"  # a file in a run's folder that asks whoever trains it to stop for good
 WAIT = 0.5  # seconds between looks at runs that another process holds
+DISK_FULL = 74  # exit status: nothing more can be written
 
 Train = Callable[..., Any]  # train(run, stop=flag): returns at a step boundary once flag() is true
+
+
+class DiskFull(OSError):
+    """The storage of a run takes nothing more; what it holds is whole."""
 
 
 def load_train() -> Train:
@@ -37,6 +46,8 @@ def load_train() -> Train:
 class Stop:
     """True after a signal, or once the process that started this one is gone."""
 
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
+
     def __init__(self, parent: int | None = None) -> None:
         self.event = threading.Event()
         self.parent = parent
@@ -47,13 +58,15 @@ class Stop:
         return self.event.is_set()
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.event.is_set():
+            signal.signal(number, signal.SIG_DFL)  # a second Ctrl-C ends the process at once
+            os.kill(os.getpid(), number)
         self.event.set()
-        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
 
 
 @contextlib.contextmanager
 def signals(stop: Stop) -> Iterator[Stop]:
-    before = {number: signal.signal(number, stop.on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop.on_signal) for number in Stop.SIGNALS}
     try:
         yield stop
     finally:
@@ -62,38 +75,49 @@ def signals(stop: Stop) -> Iterator[Stop]:
 
 
 class Heartbeat:
-    """Keeps the claim of the current run fresh, in a thread; `lost` once the claim is another's."""
+    """Keeps the claim of the current run fresh, in a thread."""
 
     def __init__(self) -> None:
-        self.held: tuple[store.Run, str] | None = None
-        self.lost = False
+        self.held: store.Run | None = None
         self.lock = threading.Lock()
         threading.Thread(target=self._beat, daemon=True).start()
 
-    def hold(self, run: store.Run, token: str) -> None:
+    def hold(self, run: store.Run | None) -> None:
         with self.lock:
-            self.held, self.lost = (run, token), False
-
-    def drop(self) -> None:
-        with self.lock:
-            self.held = None
+            self.held = run
 
     def _beat(self) -> None:
         pause = threading.Event()
         while not pause.wait(store.HEARTBEAT_EVERY):
-            with self.lock:
+            with self.lock, contextlib.suppress(OSError, store.ClaimLost):  # the next beat may find the disk again
                 if self.held:
-                    run, token = self.held
-                    if run.owns(token):
-                        run.heartbeat()
-                    else:
-                        self.lost = True
+                    self.held.guard()
+                    self.held.heartbeat()
 
 
-def work(root: Path, ids: list[str], stop: Callable[[], bool], train: Train | None = None) -> None:
-    """Trains every run of `ids` that is not final and that no other live process holds, until none is left."""
-    beat = Heartbeat()
-    session = os.environ.get(SESSION, "")
+def work(
+    root: Path,
+    ids: list[str],
+    stop: Callable[[], bool],
+    train: Train | None = None,
+    limit: int = 0,
+    wait: bool = True,
+) -> None:
+    """Trains what `claimed` yields, `limit` runs at most (0 = all). Raises DiskFull."""
+    beat, session = Heartbeat(), os.environ.get(SESSION, "")
+    with contextlib.closing(claimed(root, ids, stop, session, wait)) as found:
+        for run in itertools.islice(found, limit or None):
+            train = train or load_train()
+            attend(run, train, stop, beat)
+
+
+def claimed(
+    root: Path, ids: list[str], stop: Callable[[], bool], session: str, wait: bool = True
+) -> Generator[store.Run, None, None]:
+    """Every run of `ids` that is not final and that no other live process holds, owned while it is out.
+
+    Goes on until none is left; without `wait`, until others hold all that is left.
+    """
     pending = ids
     while pending and not stop():
         held = []
@@ -103,60 +127,104 @@ def work(root: Path, ids: list[str], stop: Callable[[], bool], train: Train | No
             run = store.Run(root / "runs" / id)
             if run.state() in FINAL:
                 continue
-            before = store.read_json(run.path / "claim")
-            token = run.claim(session)
-            if token is None:
+            mine = run.claim(session)
+            if mine is None:
                 held.append(id)
                 continue
             try:
-                train = train or load_train()
-                if run.state() not in FINAL and not _given_up(run, session, before):
-                    attend(run, token, train, stop, beat)
+                if mine.state() not in FINAL and not give_up(mine, session):
+                    yield mine
             finally:
-                run.release(token)
-        pending = held
+                mine.release()
+        pending = held if wait else []
         if pending:
             threading.Event().wait(WAIT)
 
 
-def _given_up(run: store.Run, session: str, before: dict[str, Any]) -> bool:
-    """Whether too many workers of this launch died while they trained the run; it is failed then.
+def attend(run: store.Run, train: Train, stop: Callable[[], bool], beat: Heartbeat) -> None:
+    """Trains one claimed run and leaves its status true, whatever happens. Raises DiskFull."""
+    _say_current(run)
+    beat.hold(run)
+    cancelled = False
 
-    A claim that was there and could be taken over belonged to a process that died.
-    """
-    if not session or before.get("session") != session:
-        return False
-    counted = store.read_json(run.path / "deaths.json")
-    deaths = 1 + (counted["deaths"] if counted.get("session") == session else 0)
-    store.write_atomic(run.path / "deaths.json", store.dump_json({"session": session, "deaths": deaths}))
+    def stopping() -> bool:
+        nonlocal cancelled
+        run.guard()
+        cancelled = cancelled or (run.path / CANCEL).exists()
+        return cancelled or stop()
+
+    try:
+        owner = {key: value for key, value in run.owner().items() if key != "token"}
+        run.note("begin", attempt=run.next_attempt(), saved=run.saved_step(), **owner)
+        train(run, stop=stopping)
+        if cancelled:
+            cancel(run)
+        elif run.state() not in FINAL and not stopping():
+            fail(run, "training returned without an end", "")
+        run.note("end", state=run.state())
+    except store.ClaimLost:
+        print(f"{run.id}: taken over by {run.owner().get('host', 'nobody')}; left alone", flush=True)
+    except (Exception, SystemExit) as error:
+        if _is_storage(error):
+            raise DiskFull(f"{run.id}: {error}; its record is whole up to here, the same command goes on") from error
+        with contextlib.suppress(store.ClaimLost):
+            line = "".join(traceback.format_exception_only(error)).strip()
+            fail(run, _out_of_memory(error) or line, traceback.format_exc())
+            run.note("end", state="failed")
+    finally:
+        beat.hold(None)
+
+
+def give_up(run: store.Run, session: str) -> bool:
+    """Whether too many workers of this pool have died on the run while it stood still; it is failed then."""
+    deaths = run.deaths(session)
     if deaths > DEATHS_ALLOWED:
         fail(run, f"its worker died {deaths} times without a word: out of memory?", "")
     return deaths > DEATHS_ALLOWED
 
 
-def attend(run: store.Run, token: str, train: Train, stop: Callable[[], bool], beat: Heartbeat) -> None:
-    """Trains one claimed run and leaves its status true, whatever happens."""
-    beat.hold(run, token)
-    try:
-        train(run, stop=lambda: stop() or beat.lost)
-    except (Exception, SystemExit) as error:
-        fail(run, "".join(traceback.format_exception_only(error)).strip(), traceback.format_exc())
-    else:
-        if run.state() not in FINAL and not stop() and not beat.lost:
-            fail(run, "training returned without an end", "")
-    finally:
-        beat.drop()
+def _say_current(run: store.Run) -> None:
+    if file := os.environ.get(CURRENT):
+        Path(file).write_text(f"{run.id} {run.token}")
+
+
+def _is_storage(error: BaseException) -> bool:
+    """safetensors says it in words only."""
+    return getattr(error, "errno", None) in store.STORAGE_ERRORS or "No space left on device" in str(error)
+
+
+def _out_of_memory(error: BaseException) -> str:
+    """The cure, where the error is one of memory: it would come again however often the run is tried."""
+    text = str(error).strip().splitlines() or [""]
+    if not (isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__ or "allocate memory" in text[0]):
+        return ""
+    return f"out of memory: {text[0]}; make runtime.micro_batch_rows smaller, or give the run more"
 
 
 def fail(run: store.Run, error: str, text: str) -> None:
-    """status.json: failed, with the error's last line; error.txt: everything."""
-    progress = {key: value for key, value in store.read_json(run.path / "status.json").items() if key in _PROGRESS}
+    """status.json: failed, with the error's last line; error.txt: everything. Raises ClaimLost."""
     last = (error.splitlines() or [""])[-1]
+    run.guard()
     store.write_atomic(run.path / "error.txt", text or f"{error}\n")
-    run.write_status("failed", error=last, **progress)
+    run.write_status("failed", error=last, **_progress(run))
 
 
-_PROGRESS = ("step", "steps", "attempt", "accuracy")
+def cancel(run: store.Run) -> None:
+    """Raises ClaimLost."""
+    run.write_status("cancelled", **_progress(run))
+
+
+def _progress(run: store.Run) -> dict[str, Any]:
+    kept = ("step", "steps", "attempt", "accuracy", "seconds", "evals")
+    return {key: value for key, value in store.read_json(run.path / "status.json").items() if key in kept}
+
+
+def striped(ids: list[str], index: int, count: int) -> list[str]:
+    """Every count-th id first, then the others, so that the tasks of an array do not queue up at the same claims."""
+    if count < 2:
+        return ids
+    own = ids[index::count]
+    return own + sorted(set(ids) - set(own), key={id: i for i, id in enumerate(ids)}.__getitem__)
 
 
 def run_one(folder: Path) -> tuple[store.State, str]:
@@ -168,21 +236,30 @@ def run_one(folder: Path) -> tuple[store.State, str]:
     run.config()
     if run.state() in ("done", "diverged"):
         return run.state(), ""
-    token = run.claim()
-    if token is None:
-        owner = store.read_json(folder / "claim")
+    mine = run.claim()
+    if mine is None:
+        owner = run.owner()
         raise RuntimeError(f"{folder}: process {owner.get('pid')} on {owner.get('host', '').split('/')[0]} trains it")
     try:
         with signals(Stop()) as stop:
-            attend(run, token, load_train(), stop, Heartbeat())
+            attend(mine, load_train(), stop, Heartbeat())
     finally:
-        run.release(token)
+        mine.release()
     return run.state(), str(run.status().get("error", ""))
 
 
-def serve(root: Path, name: str, parent: int | None) -> int:
-    """What a pool's worker process does: the runs of a sweep's manifest. 130 when it was stopped."""
+def serve(root: Path, name: str, parent: int | None, group: str = "", limit: int = 0) -> int:
+    """What a pool's worker process does: the runs of a sweep's manifest, or of one of its groups of like needs.
+
+    130 when it was stopped, DISK_FULL when nothing could be written any more.
+    """
     manifest = store.read_json(root / "sweeps" / name / "manifest.json")
+    ids = dict.fromkeys(run["run"] for run in manifest["runs"] if not group or run["group"] == group)
+    index, count = (int(os.environ.get(f"SLURM_ARRAY_TASK_{name}", "0")) for name in ("ID", "COUNT"))
     with signals(Stop(parent)) as stop:
-        work(root, list(dict.fromkeys(run["run"] for run in manifest["runs"])), stop)
+        try:
+            work(root, striped(list(ids), index, count), stop, limit=limit, wait=not scheduler.incarnation())
+        except DiskFull as error:
+            print(error, file=sys.stderr, flush=True)
+            return DISK_FULL
     return 130 if stop() else 0

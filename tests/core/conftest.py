@@ -66,7 +66,7 @@ def make_run(tiny_model: Path, sums: Path, tmp_path: Path) -> MakeRun:
         }
         for key, value in changes.items():
             config.set_key(tree, key.replace("__", "."), value)
-        identity, runtime = config.build(tree)
+        identity, runtime, _ = config.build(tree)
         return store.create_run(tmp_path / root, config.RunConfig(identity=identity, runtime=runtime, seed=seed))
 
     return make

@@ -48,7 +48,7 @@ def test_golden_id() -> None:
 
 
 def test_the_id_is_the_hash_of_the_whole_identity() -> None:
-    identity, _ = config.build(TREE)
+    identity, *_ = config.build(TREE)
     plain = identity.model_dump()
     for named in (plain["model"], plain["data"], *plain["evaluate"]["benchmarks"].values()):
         del named["role"]

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from harness import store
 from harness.sweep import worker
 from tests.sweep.conftest import Harness
@@ -80,8 +82,9 @@ def test_a_failing_run_does_not_end_the_sweep_and_is_retried_only_when_asked(
     assert harness(*SWEEP, str(small_spec))[0] == 1
     assert len(harness.trained()) == 6
     (harness.root / "fail").unlink()
-    code, _ = harness(*SWEEP, str(small_spec), "--retry")
+    code, output = harness("retry", "rates", "--failed", "--no-mirror")
     assert code == 0
+    assert "2 runs to train again" in output
     assert len(harness.trained()) == 8
     assert set(states(harness.root)) == {"done"}
 
@@ -104,12 +107,13 @@ def test_a_run_that_keeps_killing_its_worker_is_given_up(harness: Harness, small
     (harness.root / "die").write_text("3e-4:99")
     code, output = harness(*SWEEP, str(small_spec), "seeds=1")
     assert code == 1
-    assert len(harness.trained()) == 2 + 3  # tried three times
+    assert len(harness.trained()) == 2 + 6  # tried six times without a checkpoint
     assert states(harness.root) == ["done", "done", "failed"]
     code, output = harness("status", "--failed")
-    assert "its worker died 3 times" in output
+    assert "its worker died 6 times" in output
     (harness.root / "die").unlink()
-    assert harness(*SWEEP, str(small_spec), "seeds=1", "--retry")[0] == 0
+    name = next((harness.root / "sweeps").glob("rates-*")).name  # an override made the name
+    assert harness("retry", name, "--failed", "--no-mirror")[0] == 0
 
 
 def test_workers_that_cannot_start_end_the_sweep_with_a_reason(harness: Harness, small_spec: Path) -> None:
@@ -188,7 +192,9 @@ def test_runtime_settings_reach_a_run_that_was_interrupted(harness: Harness, sma
     (harness.root / "fail").write_text("1e-4")
     harness(*SWEEP, str(small_spec), "seeds=1", "train.steps=4")
     (harness.root / "fail").unlink()
-    harness(*SWEEP, str(small_spec), "seeds=1", "train.steps=4", "runtime.micro_batch_rows=7", "--retry")
+    name = next((harness.root / "sweeps").glob("rates-*")).name
+    code, output = harness("retry", name, "--failed", "--no-mirror", "runtime.micro_batch_rows=7")
+    assert code == 0, output
     rows = [store.Run(path).config().runtime.micro_batch_rows for path in (harness.root / "runs").iterdir()]
     assert sorted(rows, key=str) == [7, None, None]
 
@@ -196,27 +202,30 @@ def test_runtime_settings_reach_a_run_that_was_interrupted(harness: Harness, sma
 def test_a_lost_claim_stops_the_training(tmp_path: Path) -> None:
     run = store.Run(tmp_path / "runs" / "x")
     run.path.mkdir(parents=True)
-    token = run.claim()
-    assert token
-    beat = worker.Heartbeat()
+    mine = run.claim()
+    assert mine
     seen: list[bool] = []
 
     def train(run: store.Run, stop: Callable[[], bool]) -> None:
         seen.append(stop())
-        beat.lost = True
+        store.write_atomic(run.path / "claim", '{"token": "of another"}')
+        with pytest.raises(store.ClaimLost):
+            run.write_status("done")
         seen.append(stop())
 
-    worker.attend(run, token, train, lambda: False, beat)
-    assert seen == [False, True]
+    worker.attend(mine, train, lambda: False, worker.Heartbeat())
+    assert seen == [False]  # the second question never came back
     assert run.state() == "new"  # what a run is belongs to its new owner
+    mine.release()
+    assert (run.path / "claim").exists()
 
 
 def test_a_training_that_ends_without_an_end_is_failed(tmp_path: Path) -> None:
     run = store.Run(tmp_path / "runs" / "x")
     run.path.mkdir(parents=True)
-    token = run.claim()
-    assert token
-    worker.attend(run, token, lambda run, stop: None, lambda: False, worker.Heartbeat())
+    mine = run.claim()
+    assert mine
+    worker.attend(mine, lambda run, stop: None, lambda: False, worker.Heartbeat())
     assert run.status()["error"] == "training returned without an end"
 
 

@@ -1,67 +1,21 @@
 """Run folders in a real MLflow database: delivered once, whatever happens in between."""
 
+import errno
+import fcntl
 import json
-import sqlite3
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import store
-from harness.sweep import mirror
-from tests.sweep.conftest import Harness
-
-Rows = list[tuple[Any, ...]]
-
-
-class Sweep:
-    """A sweep of hand-made run folders."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        runs = [
-            {"run": f"c{i}-s0", "cell": f"c{i}", "seed": 0, "labels": {"eps_high": label, "model": "small_base"}}
-            for i, label in enumerate(("0.20", "0.28"))
-        ]
-        manifest = {"name": "clip", "question": "does it?", "source": "paper", "runs": runs}
-        (root / "sweeps/clip").mkdir(parents=True)
-        (root / "sweeps/clip/manifest.json").write_text(json.dumps(manifest))
-
-    def write(self, index: int, attempt: int, steps: range, **metrics: Any) -> store.Run:
-        run = store.Run(self.root / "runs" / f"c{index}-s0")
-        for kind in ("metrics", "timing"):
-            (run.path / kind).mkdir(parents=True, exist_ok=True)
-        (run.path / "provenance.json").write_text('{"commit": "c0ffee"}')
-        with (
-            open(run.attempt_file("metrics", attempt), "a") as values,
-            open(run.attempt_file("timing", attempt), "a") as timing,
-        ):
-            for step in steps:
-                stamp = 1_800_000_000 + 100 * attempt + step
-                record = {"train/accuracy": step / 10} | metrics
-                timing.write(json.dumps({"step": step, "time": stamp, "seconds": {"update": 0.5}}) + "\n")
-                values.write(json.dumps({"step": step, "m": record}) + "\n")
-        return run
-
-    def deliver(self) -> int:
-        return mirror.deliver(self.root, "clip")
-
-    def query(self, text: str) -> Rows:
-        with sqlite3.connect(self.root / "mlflow.db") as connection:
-            return connection.execute(text).fetchall()
-
-    def accuracy(self, index: int) -> Rows:
-        """(step, value, timestamp) in order of step."""
-        return self.query(
-            "select m.step, m.value, m.timestamp from metrics m join tags t on t.run_uuid = m.run_uuid "
-            f"where t.key = 'run_id' and t.value = 'c{index}-s0' and m.key = 'train/accuracy' order by m.step"
-        )
-
-    def status(self, index: int) -> str:
-        text = f"select status from runs r join tags t using (run_uuid) where t.value = 'c{index}-s0'"
-        return str(self.query(text)[0][0])
+from harness.sweep import mirror, tracking
+from tests.sweep.conftest import REPOSITORY, Harness
+from tests.sweep.mlflow_side import Sweep, wait_until
 
 
 @pytest.fixture
@@ -110,6 +64,32 @@ def test_it_goes_on_where_it_stopped_and_waits_for_whole_lines(sweep: Sweep) -> 
     assert [step for step, _, _ in sweep.accuracy(0)] == [0, 1, 2, 3]
 
 
+def test_a_line_that_stays_torn_is_no_reason_to_ask_mlflow_again(sweep: Sweep) -> None:
+    run = sweep.write(0, 0, range(3))
+    with open(run.attempt_file("metrics", 0), "a") as file:
+        file.write('{"step": 3, "m": {"train/acc')  # killed here
+    sweep.write(0, 1, range(2, 5)).write_status("done", step=5)
+    sweep.deliver()
+    assert [step for step, _, _ in sweep.accuracy(0)] == [0, 1, 2, 3, 4]
+    assert mirror.is_current(sweep.root, "clip")
+
+
+def test_a_step_written_during_the_pass_gets_its_own_time(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep.write(0, 0, range(3)).write_status("done", step=3)
+    read, late = mirror._lines, iter([range(3, 4)])
+
+    def read_while_training_goes_on(file: Path) -> list[dict[str, Any]]:
+        lines = read(file)
+        for steps in late:
+            sweep.write(0, 0, steps)
+        return lines
+
+    monkeypatch.setattr(mirror, "_lines", read_while_training_goes_on)
+    sweep.deliver()
+    sweep.deliver()
+    assert [stamp // 1000 - 1_800_000_000 for _, _, stamp in sweep.accuracy(0)] == [0, 1, 2, 3]
+
+
 def test_a_resumed_attempt_repeats_no_step(sweep: Sweep) -> None:
     sweep.write(0, 0, range(5)).write_status("running", step=5)
     sweep.deliver()
@@ -124,22 +104,60 @@ def test_a_resumed_attempt_repeats_no_step(sweep: Sweep) -> None:
     assert [step for step, _, _ in sweep.accuracy(1)] == list(range(8))
 
 
-def test_dead_runs_are_closed_and_live_again(sweep: Sweep) -> None:
+@pytest.mark.parametrize(
+    ("state", "ending"),
+    [
+        ("running", "KILLED"),  # without a claim: its worker is dead
+        ("stopped", "KILLED"),
+        ("cancelled", "KILLED"),
+        ("failed", "FAILED"),
+        ("diverged", "FAILED"),
+    ],
+)
+def test_dead_runs_are_closed_and_live_again(sweep: Sweep, state: store.State, ending: str) -> None:
     run = sweep.write(0, 0, range(2))
-    run.write_status("running", step=2)  # without a claim: its worker is dead
-    sweep.write(1, 0, range(2)).write_status("failed", error="no")
+    run.write_status(state, step=2)
     sweep.deliver()
-    assert (sweep.status(0), sweep.status(1)) == ("KILLED", "FAILED")
-    token = run.claim()
-    assert token
+    assert sweep.status(0) == ending
+    owned = run.claim()
+    assert owned
+    owned.write_status("running", step=2)
     sweep.write(0, 1, range(2, 3))
     sweep.deliver()
     assert sweep.status(0) == "RUNNING"
-    run.write_status("done", step=3)
-    run.release(token)
+    owned.write_status("done", step=3)
+    owned.release()
     sweep.deliver()
     assert sweep.status(0) == "FINISHED"
+    assert sweep.query("select count(*) from runs") == [(1,)]
+
+
+def test_a_run_remembers_its_mlflow_run_in_every_sweep(sweep: Sweep) -> None:
+    run = sweep.write(0, 0, range(3))
+    run.write_status("done", step=3)
+    other = Sweep(sweep.root, "other")
+    sweep.deliver()
+    other.deliver()
+    made = dict(
+        sweep.query("select e.name, r.run_uuid from runs r join experiments e on e.experiment_id = r.experiment_id")
+    )
+    uri = f"sqlite:///{sweep.root}/mlflow.db"
+    expected = {name: {"uri": uri, "run": made[name]} for name in ("clip", "other")}
+    assert json.loads((run.path / "mlflow.json").read_text()) == expected
+    # found by what the folder says although the tag is gone, and by the tag although the folder says nothing
+    sweep.query("delete from tags where key = 'run_id'")
+    assert mirror.main(sweep.root, "clip", follow=False, rebuild=True) == 0
     assert sweep.query("select count(*) from runs") == [(2,)]
+    sweep.query(f"insert into tags (key, value, run_uuid) values ('run_id', 'c0-s0', '{made['clip']}')")
+    (run.path / "mlflow.json").write_text('{"clip": {"uri": "http://elsewhere", "run": "0"}}')
+    assert mirror.main(sweep.root, "clip", follow=False, rebuild=True) == 0
+    assert sweep.query("select count(*) from runs") == [(2,)]
+    assert json.loads((run.path / "mlflow.json").read_text()) == {"clip": expected["clip"]}
+
+
+def test_no_password_is_written_down(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://me:secret@host:5432/runs")
+    assert tracking.address(sweep.root) == "postgresql://host:5432/runs"
 
 
 def test_values_and_names_that_mlflow_would_spoil(sweep: Sweep) -> None:
@@ -156,36 +174,55 @@ def test_values_and_names_that_mlflow_would_spoil(sweep: Sweep) -> None:
     }
 
 
-def test_a_dead_server_costs_seconds_and_nothing_else(
-    sweep: Sweep, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_mirrors_of_one_sweep_do_not_meet(sweep: Sweep, harness: Harness) -> None:
     sweep.write(0, 0, range(3)).write_status("done", step=3)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    started = time.monotonic()
-    assert mirror.main(sweep.root, "clip", follow=False) == 1
-    assert time.monotonic() - started < 30
-    assert capsys.readouterr().out.count("MLflow copy of 'clip' is behind") == 1
-    monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    assert mirror.main(sweep.root, "clip", follow=False) == 0
-    assert len(sweep.accuracy(0)) == 3
-
-
-def test_two_mirrors_of_one_sweep_do_not_meet(sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
     with mirror._alone(sweep.root / "sweeps/clip/mirror.lock") as first:
         assert first
-        assert mirror.main(sweep.root, "clip", follow=False) == 0
-    assert "another mirror" in capsys.readouterr().out
+        assert harness("mirror", "clip") == (0, "another mirror of 'clip' is at work\n")
+        following = harness.start("mirror", "clip", "--follow")
+        told = harness.start("mirror", "clip", "--follow")
+        time.sleep(2)
+        told.send_signal(signal.SIGTERM)  # the other has it in hand
+        assert told.wait(10) == 0
+        assert following.poll() is None
+        assert not (sweep.root / "mlflow.db").exists()
+    wait_until(lambda: mirror.is_current(sweep.root, "clip"), 40)  # its turn has come
+    assert len(sweep.accuracy(0)) == 3
+    sweep.write(0, 0, range(3, 5))
+    following.send_signal(signal.SIGTERM)
+    assert following.wait(20) == 0
+    assert len(sweep.accuracy(0)) == 5
 
 
-def test_a_sweep_feeds_its_mirror_and_survives_without(harness: Harness, small_spec: Callable[..., Path]) -> None:
-    code, output = harness("sweep", str(small_spec), "seeds=1", "--name", "up")
-    assert code == 0, output
-    with sqlite3.connect(harness.root / "mlflow.db") as connection:
-        assert connection.execute("select status, count(*) from runs group by status").fetchall() == [("FINISHED", 3)]
-        assert connection.execute("select count(*) from metrics where key = 'train/accuracy'").fetchall() == [(18,)]
-    code, output = harness(
-        "sweep", str(small_spec), "seeds=2", "--name", "down", MLFLOW_TRACKING_URI="http://127.0.0.1:9"
+def test_mlflow_is_imported_only_with_the_lock_and_with_news(sweep: Sweep) -> None:
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from harness.sweep import mirror\n"
+        f"root = Path({str(sweep.root)!r})\n"
+        "seen = []\n"
+        "mirror.main(root, 'clip', False)\n"  # no run has begun
+        "seen.append('mlflow' in sys.modules)\n"
+        "(root / 'runs/c0-s0').mkdir(parents=True)\n"
+        "(root / 'runs/c0-s0/status.json').write_text('{\"state\": \"done\"}')\n"
+        "with mirror._alone(root / 'sweeps/clip/mirror.lock'):\n"
+        "    mirror.main(root, 'clip', False)\n"
+        "seen.append('mlflow' in sys.modules)\n"
+        "print(seen)\n"
     )
-    assert code == 0
-    assert "MLflow copy of 'down' is behind" in output
-    assert "catches up" in output
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.stdout.splitlines() == ["another mirror of 'clip' is at work", "[False, False]"], done.stderr
+
+
+def test_without_locks_it_goes_on_with_one_warning(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unsupported(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    sweep.write(0, 0, range(3)).write_status("done", step=3)
+    assert mirror.main(sweep.root, "clip", follow=False) == 0
+    assert len(sweep.accuracy(0)) == 3
+    [line] = capsys.readouterr().out.splitlines()
+    assert "cannot be locked (No locks available)" in line

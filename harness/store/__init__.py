@@ -1,0 +1,26 @@
+"""What a run leaves on disk: its folder (`run.py`), who may write there (`claims.py`), whole files (`files.py`)."""
+
+from harness.store import claims
+from harness.store.claims import HEARTBEAT_EVERY, STALE_AFTER
+from harness.store.files import STORAGE_ERRORS, append, dump_json, read_json, read_lines, write_atomic
+from harness.store.run import SNAPSHOT, ClaimLost, Run, State, code, create_run, provenance, roots
+
+__all__ = [
+    "HEARTBEAT_EVERY",
+    "SNAPSHOT",
+    "STALE_AFTER",
+    "STORAGE_ERRORS",
+    "ClaimLost",
+    "Run",
+    "State",
+    "append",
+    "claims",
+    "code",
+    "create_run",
+    "dump_json",
+    "provenance",
+    "read_json",
+    "read_lines",
+    "roots",
+    "write_atomic",
+]

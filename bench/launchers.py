@@ -1,6 +1,6 @@
 """The trivial run, and the peers that launch many of it: a bare process pool, Hydra's launchers, submitit's executor.
 
-Two workers where the tool allows it. Leaves out: our own launcher and what is measured (`sweep.py`), Slurm (`slurm.py`).
+Two workers where the tool allows it. Leaves out: our own launcher and the measuring (`sweep.py`), Slurm (`slurm.py`).
 
     python -m bench.launchers NAME NUMBER FOLDER     launches so many runs, each leaves one JSON file
 """

@@ -75,6 +75,8 @@ def _complete_tricks(given: Any, problems: list[tuple[str, str]]) -> dict[str, A
 
 
 def _validate(model: type[BaseModel], value: Any, prefix: str, problems: list[tuple[str, str]]) -> Any:
+    if isinstance(value, model):  # validated already, shared by many cells
+        return value
     try:
         return model.model_validate(value)
     except ValidationError as error:

@@ -214,6 +214,7 @@ class RunConfig(_Frozen):
 NAMES = {"path", "role"}  # by what name it was asked for, never part of what it is
 _LEFT_OUT: dict[type[BaseModel], Any] = dict.fromkeys((Model, ArithmeticData, JsonlData), NAMES)
 _LEFT_OUT[Evaluate] = {"benchmarks": {"__all__": NAMES}}
+_FLAT = (Sampling, Train, Critic)  # numbers and words only: nothing to leave out, nothing below
 _TEXTS: dict[int, tuple[BaseModel, str]] = {}  # canonical JSON of sections that many cells share, by object
 
 
@@ -234,7 +235,8 @@ def _canonical(section: Any) -> str:
         return known[1]
     if not isinstance(section, BaseModel):  # a number, or a section that is left out
         return "null" if section is None else str(section)
-    text = _ENCODER.encode(section.model_dump(exclude=_LEFT_OUT.get(type(section))))
+    plain = vars(section) if isinstance(section, _FLAT) else section.model_dump(exclude=_LEFT_OUT.get(type(section)))
+    text = _ENCODER.encode(plain)
     if len(_TEXTS) > 1000:
         _TEXTS.clear()
     _TEXTS[id(section)] = (section, text)

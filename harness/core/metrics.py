@@ -12,6 +12,7 @@ from torch import Tensor
 
 from harness import tricks
 from harness.core.collect import Collected
+from harness.core.parallel import from_all_ranks
 from harness.core.shapes import Rollout, stack
 from harness.core.step import Batch, RowLoss
 from harness.tricks import Bound
@@ -99,7 +100,8 @@ class RatioMetrics:
         self.parts.append(part)
 
     def result(self) -> Metrics:
-        """Rows stay rows, for a sequence-level surrogate gives a token a gradient by its row."""
+        """Of all ranks. Rows stay rows, for a sequence-level surrogate gives a token a gradient by its row."""
+        self.parts = from_all_ranks(self.parts)
         if not self.parts:
             self.parts = [RowLoss(torch.zeros(()), *(torch.zeros(0, 1),) * 2, torch.zeros(0, 1, dtype=torch.bool))]
         logratio, advantage, kept = (

@@ -18,22 +18,24 @@ KINDS = ("metrics", "evals", "samples", "timing")
 class Recorder:
     """Appends one attempt's lines. `timed` adds a phase's seconds to the step's timing line.
 
-    Raises FileExistsError where the attempt's files are there already.
+    A rank that is not the chief has none and writes nothing. Raises FileExistsError where the attempt's files are
+    there already.
     """
 
-    def __init__(self, run: Run, attempt: int, first: int) -> None:
+    def __init__(self, run: Run, attempt: int, first: int, chief: bool = True) -> None:
         self.spent = run.seconds()
         earlier = [(line["step"], line["m"].get("eval/accuracy")) for line in run.read("metrics")]
         self.evals = [(step, value) for step, value in earlier if step < first and value is not None]
         self.files: dict[str, int] = {}
-        for kind in KINDS:
+        for kind in KINDS if chief else ():
             path = run.attempt_file(kind, attempt)
             path.parent.mkdir(exist_ok=True)
             self.files[kind] = os.open(path, os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_WRONLY)
         self.seconds: dict[str, float] = {}
 
     def write(self, kind: str, record: dict[str, Any]) -> None:
-        append(self.files[kind], dump_json(record) + "\n")
+        if kind in self.files:
+            append(self.files[kind], dump_json(record) + "\n")
 
     @contextlib.contextmanager
     def timed(self, phase: str) -> Iterator[None]:

@@ -21,6 +21,7 @@ from harness.core import checkpoint, engines, evaluate, metrics
 from harness.core.collect import Collected, collect
 from harness.core.learner import Learner
 from harness.core.memory import keep_freed_memory
+from harness.core.parallel import is_chief
 from harness.core.record import Recorder
 from harness.core.shapes import Prompts, Rollout
 from harness.core.step import Batch, Samples, bind_slots, prepare
@@ -45,12 +46,15 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
 
     attempt = run.next_attempt()
     first = checkpoint.restore(run, learner)
-    store.write_atomic(run.path / "provenance.json", store.dump_json(store.provenance() | {"attempt": attempt}))
-    record = Recorder(run, attempt, first)
+    chief = is_chief()
+    record = Recorder(run, attempt, first, chief)
 
     def note(state: store.State, step: int, **more: Any) -> None:
-        run.write_status(state, step=step, steps=identity.train.steps, attempt=attempt, **record.summary(), **more)
+        if chief:
+            run.write_status(state, step=step, steps=identity.train.steps, attempt=attempt, **record.summary(), **more)
 
+    if chief:
+        store.write_atomic(run.path / "provenance.json", store.dump_json(store.provenance() | {"attempt": attempt}))
     note("running", first)
 
     def generate(problems: list[int], noise: "np.ndarray") -> tuple[Rollout, evaluate.Graded]:
@@ -65,7 +69,7 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
         for step in range(first, identity.train.steps + 1):
             with record.timed("checkpoint"):
                 stopping = stop()
-                if step > first and (stopping or step % runtime.checkpoint_every == 0):
+                if chief and step > first and (stopping or step % runtime.checkpoint_every == 0):
                     checkpoint.save(run, learner, step, runtime.keep_checkpoints)
                 if stopping:
                     record.close()

@@ -32,6 +32,7 @@ def expand(spec: Spec) -> Expansion:
         return _Expander(spec).run()
     finally:
         if enabled:
+            gc.freeze()  # nor do later collections look at them again
             gc.enable()
 
 

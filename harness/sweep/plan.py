@@ -69,6 +69,10 @@ class Plan:
 
     def todo(self) -> list[Run]:
         """What a sweep would train: all runs that have no end yet; failed and cancelled ones have, until `retry`."""
+        return self._todo
+
+    @functools.cached_property
+    def _todo(self) -> list[Run]:
         return [run for run in self.expansion.runs() if self.states[run.id] not in ENDED]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from harness import scheduler, store
 
-TRAIN = "harness.core.train:train"
+TRAIN = "harness.core.ranks:train"
 FINAL: tuple[store.State, ...] = ("done", "diverged", "failed", "cancelled")
 DEATHS_ALLOWED = 5  # of workers of one pool, on one run without a checkpoint between; it is failed at the next
 SESSION = "HARNESS_SESSION"  # names the pool in claims

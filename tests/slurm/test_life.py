@@ -12,7 +12,7 @@ import pytest
 
 from harness import store
 from tests.slurm.cluster import Cluster
-from tests.slurm.site import Site, kill
+from tests.slurm.site import STEPS, Site, kill
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -177,6 +177,17 @@ def test_a_full_disk_costs_nothing_that_was_made(
         cluster.cancel_all()
         cluster.wait_empty(30)
         os.spawnvp(os.P_WAIT, "umount", ["umount", "-l", str(disk)])
+
+
+def test_a_run_on_two_gpus(site: Site, cluster: Cluster) -> None:
+    """The task asks for two and starts two ranks; the GPUs are fake, so the ranks meet over gloo."""
+    site.submit("train.lr=[1e-3,2e-3]", "seeds=1", "runtime.gpus=2", tasks=2)
+    cluster_sees = cluster.run("squeue", "-h", "-r", "-o", "%b").split()
+    assert cluster_sees == ["gres:gpu:2"] * 2
+    site.wait(lambda: site.states() == ["done"] * 2, 120)
+    for run in site.runs():
+        assert [record["step"] for record in run.read("metrics")] == list(range(STEPS + 1))
+        assert run.config().runtime.gpus == 2
 
 
 def test_jobs_run_the_code_that_was_submitted(site: Site, cluster: Cluster, undisturbed: dict[str, str]) -> None:

@@ -47,11 +47,23 @@ def create_run(root: Path, config: RunConfig) -> "Run":
     """
     run = Run(root / "runs" / config.run_id)
     file = run.path / "config.yaml"
-    text = yaml.dump(config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    text = f"{_cell_text(config)}seed: {config.seed}\n"
     if not file.exists() or file.read_text(encoding="utf-8") != text:
         run.path.mkdir(parents=True, exist_ok=True)
         write_atomic(file, text)
     return run
+
+
+_last: tuple[RunConfig, str] | None = None  # seeds of one cell share all but a line, and are made one after another
+
+
+def _cell_text(config: RunConfig) -> str:
+    """config.yaml without the seed."""
+    global _last
+    if _last is None or _last[0].identity is not config.identity or _last[0].runtime is not config.runtime:
+        tree = config.model_dump(mode="json", exclude={"seed"})
+        _last = config, yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    return _last[1]
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ def commit(plan: Plan) -> list[Run]:
         plan.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(manifest(plan), ensure_ascii=False, allow_nan=False)  # keeps the axes in the spec's order
         store.write_atomic(plan.folder / "manifest.json", text)
-        for run in todo:
+        for run in sorted(todo, key=lambda run: run.cell.id):  # seeds of a cell together: they share a text
             store.create_run(plan.root, run.config)
     except OSError as error:
         reason = error.strerror or error

@@ -21,7 +21,7 @@ from pathlib import Path
 from harness import store
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-STEPS = 60
+STEPS = 100
 SPEC = f"""\
 question: does a kill leave a trace?
 base: {{model: small_base, data: easy, train.steps: {STEPS}, train.lr: 3e-4}}
@@ -75,7 +75,7 @@ def torment(root: Path, spec: Path, kills: int, dice: random.Random) -> tuple[in
     """(workers killed, sweeps killed) until every run has ended, in time for `kills` of the former."""
     process, killed, ended = sweep(root, spec), 0, 0
     while True:
-        time.sleep(dice.uniform(0.1, 3.0))
+        time.sleep(dice.uniform(0.5, 4.0))
         if process.poll() is not None:
             states = {run.state() for run in runs(root)}
             if states == {"done"}:

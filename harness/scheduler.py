@@ -82,8 +82,12 @@ def state(job: str) -> str | None:
     return (done.stdout.split() or [""])[0]
 
 
-def requeue(job: str) -> bool:
-    return ask("scontrol", "requeue", job) is not None
+def requeue(job: str, without: str = "") -> bool:
+    """Queues a running job again; `without`: never again on this node."""
+    asked = ask("scontrol", "requeue", job) is not None
+    if asked and without:
+        ask("scontrol", "update", f"JobId={job}", f"ExcNodeList={without}")
+    return asked
 
 
 def cancel(names: list[str]) -> bool:

@@ -118,13 +118,19 @@ class Run:
             return None
         mine = replace(self, token=taken[0])
         if session and taken[1].get("session") == session:
-            mine.note("died", session=session, pid=taken[1].get("pid"), saved=self.saved_step())
+            mine.note("died", session=session, pid=taken[1].get("pid"), reached=self.reached())
         return mine
 
     def deaths(self, session: str) -> int:
-        """Of workers of one pool, while they had this run and since its newest checkpoint."""
-        mark = {"event": "died", "session": session, "saved": self.saved_step()}
+        """Of workers of one pool while they had this run, since any attempt got farther than all before it."""
+        mark = {"event": "died", "session": session, "reached": self.reached()}
         return sum(mark.items() <= note.items() for note in self.notes()) if session else 0
+
+    def reached(self) -> int:
+        """The last step that any attempt has recorded; -1 before the first."""
+        return max(
+            (line["step"] for file in self.path.glob("metrics/a*.jsonl") for line in read_lines(file)), default=-1
+        )
 
     def owner(self) -> dict[str, Any]:
         """What the claim file says: host, pid, started, token, session; job and restart in Slurm."""

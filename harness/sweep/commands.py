@@ -85,10 +85,8 @@ def cancel(options: argparse.Namespace) -> int:
     from harness.sweep import look
 
     name = _sweep(options.root, options.sweep)
-    lines = cancelling.sweep(options.root, name)
-    if options.runs:
-        lines = cancelling.runs(options.root, [look.find(options.root, run) for run in options.runs])
-    for line in lines:
+    chosen = [look.find(options.root, run) for run in options.runs]
+    for line in cancelling.runs(options.root, chosen) if chosen else cancelling.sweep(options.root, name):
         print(line)
     return 0
 

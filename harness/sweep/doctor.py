@@ -17,6 +17,8 @@ from urllib.parse import urlparse
 from rich.console import Console
 from rich.table import Table
 
+from harness.sweep.tracking import address
+
 SECONDS = 5.0  # for anything that may hang
 ROOM = 2.0  # GiB free, below which a sweep is likely to fill the disk
 PACKAGES = ("torch", "transformers", "hydra-core", "mlflow", "pandas", "matplotlib")
@@ -40,7 +42,7 @@ def examine(root: Path) -> list[Finding]:
         processors,
         gpu,
         slurm,
-        lambda: tracking(os.environ.get("MLFLOW_TRACKING_URI", "")),
+        lambda: tracking(address(root)),
     )
     return [look() for look in looks]
 
@@ -110,19 +112,19 @@ def slurm() -> Finding:
     return Finding("Slurm", "ok", said.splitlines()[0])
 
 
-def tracking(address: str) -> Finding:
+def tracking(uri: str) -> Finding:
     """Only whether a server listens; a run never waits for one."""
-    parts = urlparse(address)
+    parts = urlparse(uri)
     if parts.scheme not in ("http", "https"):
-        return Finding("tracking", "ok", f"MLflow in {address or 'sqlite:///mlflow.db'}, no server needed")
+        return Finding("tracking", "ok", f"MLflow in {uri}, no server needed")
     try:
         socket.create_connection(
             (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)), SECONDS
         ).close()
     except OSError as error:
-        why = f"{address} does not answer ({error.strerror or error})"
+        why = f"{uri} does not answer ({error.strerror or error})"
         return Finding("tracking", "bad", f"{why}; runs go on without it, `python -m harness mirror SWEEP` catches up")
-    return Finding("tracking", "ok", f"{address} answers")
+    return Finding("tracking", "ok", f"{uri} answers")
 
 
 def _output(*command: str) -> str:

@@ -22,7 +22,7 @@ from harness import scheduler, store
 from harness.config import Launcher
 from harness.sweep import snapshot
 from harness.sweep.plan import Needs, Plan
-from harness.sweep.task import Task
+from harness.sweep.task import BAD_NODES, Task
 
 
 @dataclass(frozen=True)
@@ -201,11 +201,21 @@ def _executor(plan: Plan, order: Order, code: Path, throttle: int) -> Any:
     )
     given = {key: getattr(launcher, key) for key in ("partition", "account", "qos", "constraint")}
     executor.update_parameters(**{f"slurm_{key}": value for key, value in given.items() if value is not None})
+    if avoided := _bad_nodes(folder):
+        executor.update_parameters(slurm_exclude=",".join(avoided))
     if needs.gpus:
         executor.update_parameters(gpus_per_node=needs.gpus)
     if needs.mem_gb:
         executor.update_parameters(mem_gb=order.workers * needs.mem_gb)
     return executor
+
+
+def _bad_nodes(folder: Path) -> list[str]:
+    """On which no worker of this sweep could start; delete the file to try them again."""
+    try:
+        return sorted(set((folder / BAD_NODES).read_text().split()))
+    except FileNotFoundError:
+        return []
 
 
 def _extra(launcher: Launcher) -> dict[str, Any]:

@@ -6,6 +6,7 @@ preempted job is completing by then, one that runs was only warned. A run that d
 whole task is failed, since no number of tasks would end it. Leaves out: how tasks are submitted (`slurm.py`).
 """
 
+import os
 import signal
 import sys
 import time
@@ -22,6 +23,8 @@ from harness.sweep.pool import Duty, Pool, slots, visible_gpus
 POLL = 0.5  # seconds
 EARLY = 60  # seconds by which Slurm may send the warning of a time limit too soon
 SPARE = 15  # seconds before the limit at which a task no longer waits for its workers
+OTHER_NODES = 2  # that a task tries after one on which no worker starts
+BAD_NODES = "bad_nodes.txt"
 STOPPED = 85  # exit status of a task that is to go on
 
 
@@ -62,6 +65,9 @@ class Task:
                     time.sleep(POLL)
                     if not told:
                         pool.mend()
+            except ChildProcessError as error:
+                blame_the_node(duty.folder, error)
+                raise
             finally:
                 at_limit = time.monotonic() - begun > 60 * self.minutes - self.warning - EARLY
                 pool.end(max(SPARE, self.warning - SPARE))
@@ -82,6 +88,17 @@ def leave(why: str) -> None:
     else:
         _say(f"told to stop by {why}: saved; Slurm says {state or 'nothing'}, so what comes next is its decision")
     raise SystemExit(STOPPED)
+
+
+def blame_the_node(folder: Path, error: ChildProcessError) -> None:
+    """No worker can start here: the task is queued again for another node, and later submissions avoid this one."""
+    node, mine = os.environ.get("SLURMD_NODENAME", ""), scheduler.incarnation()
+    if not node or mine.get("restart", 0) >= OTHER_NODES:
+        return
+    with open(folder / "slurm" / BAD_NODES, "a") as file:
+        file.write(f"{node}\n")
+    asked = scheduler.requeue(str(mine["job"]), without=node)
+    _say(f"{error}; {'queued again' if asked else 'could not be queued again'} without node {node}")
 
 
 def fail_what_stands_still(pool: Pool, started: float, minutes: int) -> None:

@@ -23,7 +23,7 @@ from harness import scheduler, store
 
 TRAIN = "harness.core.ranks:train"
 FINAL: tuple[store.State, ...] = ("done", "diverged", "failed", "cancelled")
-DEATHS_ALLOWED = 5  # of workers of one pool, on one run without a checkpoint between; it is failed at the next
+DEATHS_ALLOWED = 8  # of workers of one pool, on one run that gets no farther; it is failed at the next
 SESSION = "HARNESS_SESSION"  # names the pool in claims
 CURRENT = "HARNESS_CURRENT"  # a file in which a worker says what it trains, for whoever finds it dead
 CANCEL = "cancel"  # a file in a run's folder that asks whoever trains it to stop for good

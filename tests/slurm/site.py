@@ -89,13 +89,13 @@ class Site:
         """Steps recorded by now, in all runs."""
         return sum(len(run.read("metrics")) for run in self.runs())
 
-    def wait(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    def wait(self, condition: Callable[[], bool], seconds: float = 120.0) -> None:
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"waited in vain: {self.states()}\n{self.logs()}"
             time.sleep(0.1)
 
-    def wait_done(self, seconds: float = 120.0) -> None:
+    def wait_done(self, seconds: float = 240.0) -> None:
         self.wait(lambda: len(self.runs()) == 12 and set(self.states()) == {"done"}, seconds)
 
     def workers(self) -> list[int]:

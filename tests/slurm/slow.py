@@ -3,6 +3,7 @@
 Nothing that is recorded hangs on the clock, so the curves are those of an undisturbed run.
 """
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,3 +24,7 @@ def train(run: store.Run, stop: Callable[[], bool]) -> None:
 def pause(root: Path) -> float:
     file = root / "slow"
     return float(file.read_text()) if file.exists() else 0.0
+
+
+if os.environ.get("SLURMD_NODENAME", "-") == os.environ.get("BAD_NODE"):
+    raise ImportError("something is broken on this node")

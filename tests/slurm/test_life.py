@@ -5,6 +5,7 @@ Leaves out: the scheduling of thousands of runs (tests/sweep/test_slurm.py, on a
 
 import os
 import random
+import sqlite3
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from harness import store
 from tests.slurm.cluster import Cluster
 from tests.slurm.site import STEPS, Site, kill
+from tests.sweep.mlflow_side import Server, wait_until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -177,6 +179,52 @@ def test_a_full_disk_costs_nothing_that_was_made(
         cluster.cancel_all()
         cluster.wait_empty(30)
         os.spawnvp(os.P_WAIT, "umount", ["umount", "-l", str(disk)])
+
+
+def test_a_node_on_which_nothing_starts_is_avoided(site: Site, cluster: Cluster, undisturbed: dict[str, str]) -> None:
+    site.submit(tasks=2, BAD_NODE="n0")  # where Slurm puts the first tasks
+    site.wait_done()
+    site.check(undisturbed)
+    assert "queued again without node n0" in site.logs()
+    assert (site.root / "sweeps/rates/slurm/bad_nodes.txt").read_text().split()[0] == "n0"
+    code, output = site("sweep", str(site.spec), "seeds=4", "--name", "rates", "--dry-run", "launcher=slurm")
+    assert code == 0
+    assert "#SBATCH --exclude=n0" in output
+
+
+def test_a_tracking_server_that_goes_and_comes(
+    site: Site, cluster: Cluster, undisturbed: dict[str, str], tmp_path: Path
+) -> None:
+    server = Server(tmp_path)
+    server.start()
+    try:
+        wait_until(server.answers, 90)
+        site.slow(0.5)
+        words = ("launcher=slurm", "launcher.max_concurrent=3")
+        code, output = site("sweep", str(site.spec), *words, MLFLOW_TRACKING_URI=server.uri)
+        assert code == 0, output
+        site.wait((site.root / "sweeps/rates/mirror.json").exists, 120)  # something has arrived
+        server.stop()
+        before = site.steps()
+        site.wait(lambda: site.steps() > before + 10)  # they train on without it
+        server.start()
+        site.slow(0.0)
+        site.wait_done()
+        cluster.wait_empty(120)
+        site.check(undisturbed)
+        code, output = site("mirror", "rates", MLFLOW_TRACKING_URI=server.uri)
+        assert code == 0, output
+    finally:
+        server.stop()
+    query = (
+        "select t.value, m.step, count(*) from metrics m join tags t on t.run_uuid = m.run_uuid "
+        "where t.key = 'run_id' and m.key = 'policy/entropy' group by t.value, m.step"
+    )
+    with sqlite3.connect(tmp_path / "server.db") as connection:
+        rows = connection.execute(query).fetchall()
+        assert sorted(rows) == sorted((run.id, step, 1) for run in site.runs() for step in range(STEPS))
+        ended = connection.execute("select status, count(*) from runs group by status").fetchall()
+        assert ended == [("FINISHED", 12)]
 
 
 def test_a_run_on_two_gpus(site: Site, cluster: Cluster) -> None:

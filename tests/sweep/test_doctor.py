@@ -77,7 +77,7 @@ def test_gpus_are_listed(program: Program) -> None:
 
 
 def test_a_tracking_server_has_to_listen_and_a_file_has_not() -> None:
-    assert doctor.tracking("").text == "MLflow in sqlite:///mlflow.db, no server needed"
+    assert doctor.tracking("sqlite:////r/mlflow.db").text == "MLflow in sqlite:////r/mlflow.db, no server needed"
     assert doctor.tracking("sqlite:////elsewhere.db").state == "ok"
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}"

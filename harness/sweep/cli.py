@@ -124,14 +124,7 @@ def main(arguments: list[str]) -> int:
     except SpecError as error:
         print(error, file=sys.stderr)
         return 2
-    except (
-        ValueError,
-        FileNotFoundError,
-        NotADirectoryError,
-        PermissionError,
-        RuntimeError,
-        ChildProcessError,
-    ) as error:
+    except (ValueError, RuntimeError, OSError) as error:
         if os.environ.get("HARNESS_TRACEBACK"):
             raise
         print(f"error: {error}", file=sys.stderr)

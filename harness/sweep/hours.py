@@ -23,6 +23,8 @@ class Hours:
     wall: float | None
 
     def text(self) -> str:
+        if not self.spent:
+            return ""  # nothing has run yet
         parts = [f"{_amount(self.spent)} {self.unit}-hours spent"]
         if self.left:
             parts.append(f"about {_amount(self.left)} left")

@@ -227,9 +227,13 @@ def workers(plan: Plan, asked: int | None = None) -> int:
 
 @dataclass(frozen=True)
 class Estimate:
-    """CPU hours of what is to do, and wall hours at `workers`; `measured` is the share of cells timed by like runs."""
+    """Hours of what is to do, of processors and of GPUs, and wall hours at `workers`.
+
+    `measured` is the share of runs timed by like ones.
+    """
 
     cpu_hours: float
+    gpu_hours: float
     wall_hours: float
     workers: int
     measured: float
@@ -246,12 +250,15 @@ def estimate(plan: Plan, num_workers: int) -> Estimate:
             by_cell[run.cell.id].append(seconds)
             by_kind[_kind(run.cell)].append(seconds)
     todo = plan.todo()
-    total, measured = 0.0, 0
+    total, gpus, measured = 0.0, 0.0, 0
     for run in todo:
         times = by_cell.get(run.cell.id) or by_kind.get(_kind(run.cell))
         measured += bool(times)
-        total += statistics.mean(times) if times else 60 * run.cell.runtime.minutes_per_run
-    return Estimate(total / 3600, total / 3600 / num_workers, num_workers, measured / len(todo) if todo else 1.0)
+        seconds = statistics.mean(times) if times else 60 * run.cell.runtime.minutes_per_run
+        total += seconds
+        gpus += seconds * run.cell.runtime.gpus
+    share = measured / len(todo) if todo else 1.0
+    return Estimate(total / 3600, gpus / 3600, total / 3600 / num_workers, num_workers, share)
 
 
 def _kind(cell: Cell) -> tuple[Any, ...]:

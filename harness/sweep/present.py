@@ -39,7 +39,8 @@ def show(plan: Plan, console: Console, num_workers: int) -> None:
         guess = plans.estimate(plan, num_workers)
         source = f"{guess.measured:.0%} of it measured" if guess.measured else "from runtime.minutes_per_run"
         people = _count(guess.workers, "worker")
-        _line(console, f"about {_hours(guess.cpu_hours)} of CPU, {_hours(guess.wall_hours)} with {people} ({source})")
+        cost = f"{guess.gpu_hours:,.0f} GPU-hours" if guess.gpu_hours else f"{_hours(guess.cpu_hours)} of CPU"
+        _line(console, f"about {cost}, {_hours(guess.wall_hours)} with {people} ({source})")
     named = {cell.identity.model.path for cell in expansion.cells if cell.identity.model.content.startswith("hub:")}
     if named:
         names = ", ".join(f"'{name}'" for name in sorted(named))

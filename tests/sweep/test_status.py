@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from harness import store
-from harness.sweep import plan, present, spec, status
+from harness.sweep import hours, plan, present, spec, status
 
 MANIFEST: dict[str, Any] = {
     "name": "clip",
@@ -131,3 +131,42 @@ def test_a_large_plan_is_abbreviated(write: Callable[..., Path], no_weights: Non
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "… and 70 more cells" in text
     assert "train.lr: 1e-6, 2e-6, 3e-6, 4e-6, … 50e-6 (50)" in text
+
+
+def test_arms_are_compared_at_the_step_that_all_have_reached() -> None:
+    statuses: status.Statuses = {
+        "c0-s0": {"state": "done", "accuracy": 0.9, "evals": [[0, 0.1], [10, 0.3], [20, 0.9]]},
+        "c0-s1": {"state": "running", "evals": [[0, 0.2], [10, 0.5]]},
+        "c1-s0": {"state": "running", "evals": [[0, 0.1], [10, 0.6], [20, 0.7]]},
+        "c1-s1": {"state": "new"},
+    }
+    assert status.common_step(statuses) == 10
+    lines = [line.split() for line in printed(status.table(MANIFEST, statuses)).splitlines()]
+    assert lines[0] == ["model", "eps", "done", "seeds", "accuracy", "at", "step", "10", "now"]
+    assert lines[1][:6] == ["a", "0.20", "1/2", "●◐", "0.900", "0.400"]  # (.3 + .5) / 2
+    assert lines[2][:5] == ["b", "0.20", "0/2", "◐·", "0.600"]
+    everything_done = {id: {"state": "done", "evals": [[0, 0.1]]} for id in statuses}
+    assert status.common_step(everything_done) is None  # `accuracy` says it
+
+
+def test_hours_spent_and_left() -> None:
+    """Two GPUs a run, and an hour for a whole one."""
+    manifest = MANIFEST | {
+        "groups": {"g": {"gpus": 2, "cpus": 0, "mem_gb": None, "threads": 1}},
+        "runs": [run | {"group": "g"} for run in MANIFEST["runs"]],
+    }
+    statuses: status.Statuses = {
+        "c0-s0": {"state": "done", "seconds": 3600.0, "step": 10, "steps": 10},
+        "c0-s1": {"state": "running", "seconds": 900.0, "step": 5, "steps": 10},
+        "c1-s0": {"state": "failed", "seconds": 720.0},
+        "c1-s1": {"state": "new"},
+    }
+    found = hours.of(manifest, statuses)
+    assert found.unit == "GPU"
+    assert found.spent == pytest.approx(2 * (3600 + 900 + 720) / 3600)  # 2.9
+    assert found.left == pytest.approx(2 * (1800 + 3600) / 3600)  # half of c0-s1, all of c1-s1 as any done run
+    assert found.wall == pytest.approx(1800 + 3600)  # one run at a time
+    assert found.text() == "2.9 GPU-hours spent, about 3.0 left, 1.5 h to go"
+    assert hours.of(MANIFEST, {}).text() == ""
+    only_one = {"c0-s0": {"state": "running", "seconds": 100.0, "step": 2, "steps": 10}}
+    assert hours.of(MANIFEST, only_one).left == pytest.approx((400 + 3 * 500) / 3600)  # 50 s a step

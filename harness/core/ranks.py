@@ -18,7 +18,11 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+import torch.distributed as dist
+
 from harness import store
+from harness.core.train import train as here  # torch with it: a worker imports this module before it claims a run
 
 POLL = 0.2  # seconds
 STOP, ERROR = "stop", "error"  # files between the watcher and its ranks
@@ -28,8 +32,6 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
     """Trains the run; returns at a step boundary once `stop()` is true. Raises what the first failing rank raised."""
     gpus = run.config().runtime.gpus
     if gpus < 2:
-        from harness.core.train import train as here
-
         return here(run, stop)
     with tempfile.TemporaryDirectory(prefix="harness-ranks-") as name:
         folder = Path(name)
@@ -68,11 +70,6 @@ def _raise(folder: Path, status: int) -> None:
 
 def main(folder: Path, token: str, between: Path) -> None:
     """What a rank does."""
-    import torch
-    import torch.distributed as dist
-
-    from harness.core.train import train as here
-
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)  # they reach the watcher too, which sees to an orderly stop
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")

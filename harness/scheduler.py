@@ -91,7 +91,8 @@ def requeue(job: str, without: str = "") -> bool:
 
 
 def cancel(names: list[str]) -> bool:
-    return ask("scancel", "--me", *(f"--name={name}" for name in names)) is not None
+    """One call a name: scancel takes no list of them."""
+    return all([ask("scancel", "--me", f"--name={name}") is not None for name in names])
 
 
 def max_array() -> int:

@@ -92,7 +92,8 @@ def requeue(job: str, without: str = "") -> bool:
 
 def cancel(names: list[str]) -> bool:
     """One call a name: scancel takes no list of them."""
-    return all([ask("scancel", "--me", f"--name={name}") is not None for name in names])
+    answers = [ask("scancel", "--me", f"--name={name}") for name in names]
+    return None not in answers
 
 
 def max_array() -> int:

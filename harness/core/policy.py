@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer  # seconds: before a run is claimed, like torch
 
 from harness.config import Model
 from harness.core import qwen3
@@ -29,8 +30,6 @@ class Policy:
     @staticmethod
     def load(config: Model) -> "Policy":
         """Raises FileNotFoundError naming model.path when no model is there."""
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
         path = find_folder(config.path)
         if path is None and not config.content.startswith("hub:"):
             raise FileNotFoundError(f"model.path: no model folder '{config.path}'; give one with model.path=FOLDER")

@@ -132,6 +132,10 @@ class Run:
             (line["step"] for file in self.path.glob("metrics/a*.jsonl") for line in read_lines(file)), default=-1
         )
 
+    def is_held(self) -> bool:
+        """Whether a live process owns it."""
+        return claims.is_live(self._claim)
+
     def owner(self) -> dict[str, Any]:
         """What the claim file says: host, pid, started, token, session; job and restart in Slurm."""
         return read_json(self._claim)

@@ -223,9 +223,14 @@ def figures(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     name = _sweep(options.root, options.sweep)
-    from analysis import report as reporting
+    if options.md:
+        from analysis import report as reporting
 
-    print(reporting.markdown(options.root, name))
+        print(reporting.markdown(options.root, name))
+    else:
+        from analysis import html
+
+        print(html.write(options.root, name))
     return 0
 
 

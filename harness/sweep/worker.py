@@ -1,6 +1,6 @@
 """A worker: claims runs of a sweep from the store and trains them one after another in one process.
 
-torch is imported once, with the first run that is claimed. A run that raises is marked failed, with its traceback
+torch is imported once, before the first run is claimed. A run that raises is marked failed, with its traceback
 in runs/<id>/error.txt, and the worker goes on. On SIGINT, SIGTERM or SIGUSR2, or when the process that started it is
 gone, the run stops at a step boundary with a checkpoint; when its claim was taken over, at once and without a word;
 when its disk is full, the worker ends. Leaves out: who starts workers (`pool.py`).
@@ -103,20 +103,31 @@ def work(
     limit: int = 0,
     wait: bool = True,
 ) -> None:
-    """Trains what `claimed` yields, `limit` runs at most (0 = all). Raises DiskFull."""
+    """Trains what `claimed` yields, `limit` runs at most (0 = all). Raises DiskFull, and what the import raises."""
     beat, session = Heartbeat(), os.environ.get(SESSION, "")
-    with contextlib.closing(claimed(root, ids, stop, session, wait)) as found:
+    trains: list[Train] = [train] if train else []
+
+    def prepare() -> None:
+        if not trains:
+            trains.append(load_train())
+
+    with contextlib.closing(claimed(root, ids, stop, session, wait, prepare)) as found:
         for run in itertools.islice(found, limit or None):
-            train = train or load_train()
-            attend(run, train, stop, beat)
+            attend(run, trains[0], stop, beat)
 
 
 def claimed(
-    root: Path, ids: list[str], stop: Callable[[], bool], session: str, wait: bool = True
+    root: Path,
+    ids: list[str],
+    stop: Callable[[], bool],
+    session: str,
+    wait: bool = True,
+    prepare: Callable[[], None] = lambda: None,
 ) -> Generator[store.Run, None, None]:
     """Every run of `ids` that is not final and that no other live process holds, owned while it is out.
 
-    Goes on until none is left; without `wait`, until others hold all that is left.
+    Goes on until none is left; without `wait`, until others hold all that is left. `prepare` (seconds of imports) is
+    called before a claim is tried on a run that looks free, so that nobody waits for a run that is only held.
     """
     pending = ids
     while pending and not stop():
@@ -127,6 +138,10 @@ def claimed(
             run = store.Run(root / "runs" / id)
             if run.state() in FINAL:
                 continue
+            if run.is_held():
+                held.append(id)
+                continue
+            prepare()
             mine = run.claim(session)
             if mine is None:
                 held.append(id)

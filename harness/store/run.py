@@ -121,10 +121,11 @@ class Run:
             mine.note("died", session=session, pid=taken[1].get("pid"), reached=self.reached())
         return mine
 
-    def deaths(self, session: str) -> int:
+    def deaths(self, session: str) -> list[dict[str, Any]]:
         """Of workers of one pool while they had this run, since any attempt got farther than all before it."""
-        mark = {"event": "died", "session": session, "reached": self.reached()}
-        return sum(mark.items() <= note.items() for note in self.notes()) if session else 0
+        died = [note for note in self.notes() if note["event"] == "died" and session and note["session"] == session]
+        reached = self.reached() if died else -1
+        return [note for note in died if note["reached"] == reached]
 
     def reached(self) -> int:
         """The last step that any attempt has recorded; -1 before the first."""

@@ -1,7 +1,7 @@
 """Worker processes on one machine: started in their own sessions, replaced when they die, told to stop.
 
-A death costs the run that the worker held one of its tries (`worker.DEATHS_ALLOWED`), at once all where the kernel
-killed it for memory; workers that die without having begun a run end the pool. Leaves out: what a worker does
+A death costs the run that the worker held one of its tries (`worker.give_up`), at once all where the kernel killed it
+for memory; workers that die without having begun a run end the pool. Leaves out: what a worker does
 (`worker.py`), when the pool is done (`launch.py` on this machine, `task.py` in a Slurm task).
 """
 
@@ -84,34 +84,41 @@ class Pool:
                 continue
             if process.returncode == worker.DISK_FULL:
                 raise worker.DiskFull(self.log_tail(slot))
-            status = process.returncode
-            reason = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
-            self._count(slot, process.pid, reason)
+            reason = self._count(slot, process.pid, process.returncode)
             self.say(f"worker {slot} died ({reason}); another takes its place")
             self.start(slot)
 
-    def _count(self, slot: int, pid: int, reason: str) -> None:
-        """Takes the run that the worker had begun, which notes the death, and fails it after one too many."""
+    def _count(self, slot: int, pid: int, status: int) -> str:
+        """Why the worker died. Takes the run that it had begun, which notes the death, and fails it after one too many.
+
+        A SIGKILL that was not the kernel's for memory came from outside and says little about the run.
+        """
+        killed, self.killed_for_memory = self.killed_for_memory, _killed_for_memory()
+        of_memory = self.killed_for_memory > killed
+        outside = status == -signal.SIGKILL and not of_memory
+        reason = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
         run = self.held(slot)
         begun = run is not None and any(n["event"] == "begin" and n.get("pid") == pid for n in run.notes())
-        self.barren = 0 if begun else self.barren + 1
+        self.barren = 0 if begun else self.barren + (not outside)
         if self.barren > BARREN_ALLOWED:
             raise ChildProcessError(
                 f"workers die before they train ({reason}): {self.log_tail(slot) or 'no output'}; see {self.log(slot)}"
             )
-        killed, self.killed_for_memory = self.killed_for_memory, _killed_for_memory()
         if run is None or not begun or run.state() in worker.FINAL:
-            return
+            return reason
+        if not outside:
+            run.note(worker.OWN_DEATH, session=self.session, pid=pid, reason=reason)
         mine = run.claim(self.session)
         if mine is None:
-            return  # another worker was faster, and noted the death
+            return reason  # another worker was faster, and noted the death
         try:
-            if self.killed_for_memory > killed:
+            if of_memory:
                 worker.fail(mine, "killed for memory: ask for more with runtime.mem_gb, or train with less", "")
             else:
                 worker.give_up(mine, self.session)
         finally:
             mine.release()
+        return reason
 
     def held(self, slot: int) -> store.Run | None:
         """The run that a slot's worker took last."""
@@ -182,10 +189,9 @@ def visible_gpus() -> list[str]:
 
 
 def _killed_for_memory() -> int:
-    """How often the kernel has killed in this process's control group; 0 where it does not count."""
+    """How often the kernel has killed for memory on this machine, in any control group; 0 where it does not count."""
     try:
-        group = Path("/proc/self/cgroup").read_text().strip().rsplit("::", 1)[-1].lstrip("/")
-        counts = dict(line.split() for line in (Path("/sys/fs/cgroup") / group / "memory.events").open())
+        counts = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
     except (OSError, ValueError):
         return 0
     return int(counts.get("oom_kill", 0))

@@ -23,7 +23,8 @@ from harness import scheduler, store
 
 TRAIN = "harness.core.ranks:train"
 FINAL: tuple[store.State, ...] = ("done", "diverged", "failed", "cancelled")
-DEATHS_ALLOWED = 8  # of workers of one pool, on one run that gets no farther; it is failed at the next
+DEATHS_ALLOWED, KILLS_ALLOWED = 2, 50  # of workers of one pool, on one run that gets no farther; then it is failed
+OWN_DEATH = "own death"  # a note of the pool: the worker crashed, nobody killed it
 SESSION = "HARNESS_SESSION"  # names the pool in claims
 CURRENT = "HARNESS_CURRENT"  # a file in which a worker says what it trains, for whoever finds it dead
 CANCEL = "cancel"  # a file in a run's folder that asks whoever trains it to stop for good
@@ -191,11 +192,18 @@ def attend(run: store.Run, train: Train, stop: Callable[[], bool], beat: Heartbe
 
 
 def give_up(run: store.Run, session: str) -> bool:
-    """Whether too many workers of this pool have died on the run while it stood still; it is failed then."""
-    deaths = run.deaths(session)
-    if deaths > DEATHS_ALLOWED:
-        fail(run, f"its worker died {deaths} times without a word: out of memory?", "")
-    return deaths > DEATHS_ALLOWED
+    """Whether too many workers of this pool have died on the run while it stood still; it is failed then.
+
+    A crash is likely to come again, a kill from outside is not.
+    """
+    died = run.deaths(session)
+    crashed = {note.get("pid") for note in run.notes() if note["event"] == OWN_DEATH} if died else set()
+    crashes = [note for note in died if note.get("pid") in crashed]
+    if len(crashes) <= DEATHS_ALLOWED and len(died) <= KILLS_ALLOWED:
+        return False
+    what = f"crashed {len(crashes)} times" if crashes else f"was killed {len(died)} times"
+    fail(run, f"its worker {what} and got no farther; sweeps/*/worker-*.log has its last words", "")
+    return True
 
 
 def _say_current(run: store.Run) -> None:

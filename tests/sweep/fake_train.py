@@ -1,7 +1,7 @@
 """A training that only writes what the core writes. Files in the root tell it to fail, to die or to dawdle.
 
 slow: seconds per step · fail: learning rates that raise · die: learning rates whose worker is killed at step 3,
-as many times as the number behind the colon.
+as many times as the number behind the colon, by the signal behind a second one.
 """
 
 import json
@@ -53,7 +53,7 @@ def _rates(file: Path) -> list[float]:
 
 def _die(file: Path, rate: float) -> None:
     if file.exists():
-        who, times = file.read_text().split(":")
+        who, times, *number = file.read_text().split(":")
         if rate == float(who) and int(times) > 0:
-            file.write_text(f"{who}:{int(times) - 1}")
-            os.kill(os.getpid(), signal.SIGKILL)
+            file.write_text(":".join([who, str(int(times) - 1), *number]))
+            os.kill(os.getpid(), int(number[0]) if number else signal.SIGKILL)

@@ -55,7 +55,7 @@ def test_a_kill_for_memory_fails_the_run_at_once(tmp_path: Path, monkeypatch: py
     of = pool.Pool(pool.Duty(tmp_path, "s"), [{}], 1, lambda line: None)
     (Path(of.notes.name) / "0").write_text("r x")
     run.note("begin", pid=4000000)
-    of._count(0, 4000000, "killed by signal 9")
+    assert of._count(0, 4000000, -9) == "killed by signal 9"
     assert run.status()["error"].startswith("killed for memory: ask for more with runtime.mem_gb")
 
 

@@ -1,22 +1,26 @@
 """A sweep's runs as one tidy frame, straight from the run folders; never from a tracking server.
 
 Every run of the manifest is accounted for: those without a finished curve are listed in `missing` with their state
-and appear in every output. Leaves out: smoothing and statistics.
+and appear in every output. Leaves out: parsing (`records.py`), what is kept between two loads (`cache.py`),
+smoothing and statistics.
 """
 
-import math
-from array import array
+import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis import cache, records
 from harness.store import Run, read_json
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+
+_Rows = dict[str, Any]  # column -> array, or (codes, names) for text
 
 NOT_SET = "-"  # the level of a run that an axis (or an included cell's extra key) does not reach
 
@@ -82,38 +86,133 @@ class Sweep:
 
 
 def load(root: Path, name: str, metrics: Collection[str] | None = None) -> Sweep:
-    """All metrics, or only those named. Raises FileNotFoundError where no sweep of that name was planned."""
+    """All metrics, or only those named. Raises FileNotFoundError where no sweep of that name was planned.
+
+    Rows are in the order of the manifest's runs, of their steps, and of the metrics' names.
+    """
+    import numpy as np
     import pandas as pd
 
     manifest = read_manifest(root, name)
     axes, entries = _entries(root, manifest)
-    codes, steps, keys, values = array("l"), array("l"), array("l"), array("d")
-    names: dict[str, int] = {}
-    for code, entry in enumerate(entries):
-        for record in Run(root / "runs" / entry.run).read("metrics"):
-            m = record["m"] if metrics is None else {key: record["m"][key] for key in metrics if key in record["m"]}
-            codes.extend(repeat(code, len(m)))
-            steps.extend(repeat(record["step"], len(m)))
-            keys.extend([names.setdefault(key, len(names)) for key in m])
-            values.extend([math.nan if value is None else value for value in m.values()])
+    wanted = None if metrics is None else {records.METRIC + metric for metric in metrics}
+    parts = _parts(root, name, "metrics", entries, _long, lambda column: wanted is None or column in wanted)
+    columns = _per_run(axes, entries, np.concatenate([part["run"] for part in parts]))
+    columns["step"] = np.concatenate([part["step"] for part in parts])
+    columns["metric"] = _merged([part["metric"] for part in parts])
+    columns["value"] = np.concatenate([part["value"] for part in parts])
+    return Sweep(name, root / "sweeps" / name, manifest, axes, entries, pd.DataFrame(columns, copy=False))
+
+
+def load_evals(root: Path, name: str) -> "pd.DataFrame":
+    """One row per graded answer, of all runs, whatever their state: paired and clustered errors need every one.
+
+    A column per axis, then run, seed, state, step, benchmark, mode (sample or greedy), question and sample (indices
+    from 0), right. Raises FileNotFoundError where no sweep of that name was planned.
+    """
+    import numpy as np
+    import pandas as pd
+
+    axes, entries = _entries(root, read_manifest(root, name))
+    parts = _parts(root, name, "evals", entries, _answers, lambda column: True)
+    columns = _per_run(axes, entries, np.concatenate([part["run"] for part in parts]))
+    columns["step"] = np.concatenate([part["step"] for part in parts])
+    for text in ("benchmark", "mode"):
+        columns[text] = _merged([part[text] for part in parts])
+    for plain in ("question", "sample", "right"):
+        columns[plain] = np.concatenate([part[plain] for part in parts])
+    return pd.DataFrame(columns, copy=False)
+
+
+def _parts(
+    root: Path, name: str, kind: str, entries: list[Entry], shape: Callable[[cache.Part], _Rows], wanted: cache.Wanted
+) -> list[_Rows]:
+    """The rows of all runs, in parts; `run` is the run's place in the manifest."""
+    import numpy as np
+
+    folder = root / "sweeps" / name / "cache"
+    groups = cache.parts([(root / "runs" / entry.run, entry.state) for entry in entries]) or [[]]
+
+    def one(number: int) -> _Rows:
+        rows = shape(cache.read(folder, kind, number, groups[number], wanted))
+        return rows | {"run": (rows["run"] + number * cache.RUNS_PER_FILE).astype(np.int32)}
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow and numpy do most of it without the interpreter's lock
+        return list(pool.map(one, range(len(groups))))
+
+
+def _long(part: cache.Part) -> _Rows:
+    """One row per metric that a step has."""
+    import numpy as np
+
+    table = part.table
+    names = table.column_names[1:]
+    values = np.empty((table.num_rows, len(names)))
+    present = np.empty(values.shape, bool)
+    for place, name in enumerate(names):
+        column = table[name].combine_chunks()
+        values[:, place] = column.to_numpy(zero_copy_only=False)
+        present[:, place] = column.is_valid() if column.null_count else True
+    kept = slice(None) if present.all() else present.ravel()
+    counts = present.sum(axis=1)
+    steps = table["step"].to_numpy().astype(np.int32)
+    keys = np.tile(np.arange(len(names), dtype=np.int16), table.num_rows)[kept]
+    return {
+        "run": np.repeat(np.repeat(np.arange(len(part.rows), dtype=np.int32), part.rows), counts),
+        "step": np.repeat(steps, counts),
+        "metric": (keys, [name.removeprefix(records.METRIC) for name in names]),
+        "value": values.ravel()[kept],
+    }
+
+
+def _answers(part: cache.Part) -> _Rows:
+    import numpy as np
+
+    table = part.table
+    types = {"step": np.int32, "question": np.int32, "sample": np.int16, "right": np.bool_}
+    rows: _Rows = {"run": np.repeat(np.arange(len(part.rows), dtype=np.int32), part.rows)}
+    for name, kind in types.items():  # no run has been evaluated: there is only the step
+        rows[name] = table[name].to_numpy().astype(kind) if name in table.column_names else np.empty(0, kind)
+    for name in ("benchmark", "mode"):
+        rows[name] = np.empty(0, np.int16), []
+        if name in table.column_names:
+            column = table[name].combine_chunks()
+            rows[name] = column.indices.to_numpy().astype(np.int16), column.dictionary.to_pylist()
+    return rows
+
+
+def _merged(parts: "list[tuple[np.ndarray, list[str]]]") -> "pd.Categorical":
+    """Codes and names of each part as one column; its levels are the names that occur, in alphabetical order."""
+    import numpy as np
+    import pandas as pd
+
+    used = [(codes, names, np.bincount(codes, minlength=len(names)) > 0) for codes, names in parts]
+    levels = sorted({name for _, names, there in used for name, is_there in zip(names, there, strict=True) if is_there})
+    place = {name: code for code, name in enumerate(levels)}
+    codes = [np.array([place.get(name, -1) for name in names], np.int16)[codes] for codes, names, _ in used]
+    return pd.Categorical.from_codes(np.concatenate(codes), levels)
+
+
+def _per_run(axes: dict[str, list[str]], entries: list[Entry], codes: "np.ndarray") -> dict[str, Any]:
+    """What is the same in all rows of a run, with `codes` the run of each row."""
+    import numpy as np
+
     columns: dict[str, Any] = {
         axis: _column([entry.labels[axis] for entry in entries], codes, levels) for axis, levels in axes.items()
     }
     ids, states = [entry.run for entry in entries], [entry.state for entry in entries]
     columns["run"] = _column(ids, codes, ids)
-    columns["seed"] = pd.Series([entry.seed for entry in entries], dtype="int64").take(codes).to_numpy()
+    columns["seed"] = np.array([entry.seed for entry in entries], np.int64)[codes]
     columns["state"] = _column(states, codes, list(dict.fromkeys(states)))
-    columns["step"] = pd.Series(steps, dtype="int64")
-    columns["metric"] = pd.Categorical.from_codes(pd.Series(keys, dtype="int64"), list(names))
-    columns["value"] = pd.Series(values, dtype="float64")
-    return Sweep(name, root / "sweeps" / name, manifest, axes, entries, pd.DataFrame(columns))
+    return columns
 
 
-def _column(per_run: list[str], codes: "array[int]", levels: list[str]) -> "pd.Categorical":
+def _column(per_run: list[str], codes: "np.ndarray", levels: list[str]) -> "pd.Categorical":
     """The run's text repeated for each of its rows, one byte or so a row."""
     import pandas as pd
 
-    return pd.Categorical(per_run, categories=list(dict.fromkeys(levels))).take(codes)
+    short = pd.Categorical(per_run, categories=list(dict.fromkeys(levels)))
+    return pd.Categorical.from_codes(short.codes[codes], dtype=short.dtype)
 
 
 def _entries(root: Path, manifest: dict[str, Any]) -> tuple[dict[str, list[str]], list[Entry]]:

@@ -1,10 +1,12 @@
-"""The verdict of a sweep as terminal text, as Markdown and as JSON.
+"""The verdict of a sweep as terminal text, as Markdown and as JSON, and the sentences that every report shares.
 
-Numbers come from `verdict.py` and `claims.py`, layout from `text.py`; here only what is said, in which order.
+Numbers come from `verdict.py` and `claims.py`, layout from `text.py`; here only what is said, in which order. Leaves
+out: the HTML report (`html.py`).
 """
 
 import json
 import math
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -39,7 +41,7 @@ def verdict(root: Path, name: str) -> str:
     source = sweep.manifest["source"]
     lines = [*text.wrap(sweep.manifest["question"]), *(text.wrap(f"Source: {source}") if source else [])]
     lines += [f"{sweep.name}, scale {sweep.manifest['scale']}: {sweep.progress()}", ""]
-    for sentence in _remarks(judged):
+    for sentence in remarks(judged):
         lines += [*text.wrap(sentence), ""]
     if any(c.effect for c in judged.contrasts):
         for axis in sweep.baseline:
@@ -47,7 +49,7 @@ def verdict(root: Path, name: str) -> str:
     for claim in judged.claims:
         lines += [*_claim_lines(claim), ""]
     lines += _missing_lines(sweep)
-    for sentence in _method(sweep):
+    for sentence in method(sweep):
         lines += text.wrap(sentence, "· ")
     return "\n".join(lines).rstrip() + "\n"
 
@@ -61,7 +63,7 @@ def markdown(root: Path, name: str) -> Path:
     sweep = judged.sweep
     lines = [f"# {sweep.manifest['question']}", "", f"Source: {sweep.manifest['source'] or 'not stated'}. "]
     lines[-1] += f"Sweep `{sweep.name}`, scale {sweep.manifest['scale']}: {sweep.progress()}."
-    lines += ["", *(line for sentence in _remarks(judged) for line in (sentence, ""))]
+    lines += ["", *(line for sentence in remarks(judged) for line in (sentence, ""))]
     if any(c.effect for c in judged.contrasts):
         for axis in sweep.baseline:
             lines += _markdown_tables(judged, axis)
@@ -69,7 +71,7 @@ def markdown(root: Path, name: str) -> Path:
         lines += ["## The paper's claims", ""]
     for claim in judged.claims:
         lines += [f"**{claim.id}: {claim.word}** ({claim.why}). {claim.text} *{claim.source}*", ""]
-        lines += [f"- {_test(f)}, {_where(f) or 'all'}: {_found(f)}" for f in claim.findings]
+        lines += [f"- {tested(f)}, {where(f) or 'all'}: {found(f)}" for f in claim.findings]
         lines += [f"- not tested here: {need}" for need in claim.untested if claim.findings]
         lines += [*([""] if claim.findings else []), *([claim.note, ""] if claim.note else [])]
     if drawn:
@@ -78,19 +80,24 @@ def markdown(root: Path, name: str) -> Path:
         stem = f"figures/{figure.stem}"
         lines += [f"![{figure.stem}]({stem}.png)", "", f"The plotted numbers: [{stem}.csv]({stem}.csv)", ""]
     if sweep.missing:
-        lines += ["## Missing", "", *text.markdown_table(["run", "state", *sweep.axes, "seed"], _missing(sweep)), ""]
-    if method := _method(sweep):
-        lines += ["## Method", "", *(f"- {sentence}" for sentence in method), ""]
+        lines += [
+            "## Missing",
+            "",
+            *text.markdown_table(["run", "state", *sweep.axes, "seed"], missing_rows(sweep)),
+            "",
+        ]
+    if sentences := method(sweep):
+        lines += ["## Method", "", *(f"- {sentence}" for sentence in sentences), ""]
     path = sweep.folder / "report.md"
     write_atomic(path, "\n".join(lines))
     return path
 
 
-def judge(root: Path, name: str) -> Judged:
-    """Loads and judges a sweep, and leaves verdict.json in its folder."""
+def judge(root: Path, name: str, more: Collection[str] = ()) -> Judged:
+    """Loads and judges a sweep, with `more` metrics than that takes, and leaves verdict.json in its folder."""
     wanted = tables.metrics_wanted(root, name)
     tested = {test["metric"] for claim in claims.known().values() for test in claim["tests"]}
-    sweep = load(root, name, wanted | tested)
+    sweep = load(root, name, wanted | tested | set(more))
     judged = Judged(sweep, judging.judge(sweep), claims.check(sweep))
     write_atomic(sweep.folder / "verdict.json", _json(judged))
     return judged
@@ -99,7 +106,7 @@ def judge(root: Path, name: str) -> Judged:
 # -- what is said --------------------------------------------------------------------------------------------------
 
 
-def _remarks(judged: Judged) -> list[str]:
+def remarks(judged: Judged) -> list[str]:
     """What a reader has to know before the numbers."""
     sweep, said = judged.sweep, []
     if sweep.manifest["control"]:
@@ -124,7 +131,7 @@ def _remarks(judged: Judged) -> list[str]:
     return said
 
 
-def _method(sweep: Sweep) -> list[str]:
+def method(sweep: Sweep) -> list[str]:
     if not sweep.baseline:
         return []
     end = sweep.manifest["endpoint"]
@@ -152,7 +159,7 @@ def _heading(c: judging.Contrast) -> str:
     return ", ".join(style.words(level) for level in c.stratum.values())
 
 
-def _cells(c: judging.Contrast) -> list[str]:
+def cells(c: judging.Contrast) -> list[str]:
     factor, digits, _ = text.scale(c.metric)
     means = (text.number(factor * mean, digits) for mean in (c.baseline_mean, c.arm_mean))
     p = "-" if math.isnan(c.p_holm) else f"{c.p_holm:.3f}" if c.p_holm >= 0.001 else "<.001"
@@ -163,7 +170,7 @@ def _cells(c: judging.Contrast) -> list[str]:
 HEADER = ["arm", "baseline → arm", "difference [95 %]", "n", "p Holm", "verdict"]
 
 
-def _title(sweep: Sweep, metric: str, axis: str, how: str) -> str:
+def title_of(sweep: Sweep, metric: str, axis: str, how: str) -> str:
     return f"{metric} in {text.scale(metric)[2]}, {how}: {axis} against {sweep.baseline[axis]}"
 
 
@@ -171,8 +178,8 @@ def _endpoint_lines(judged: Judged, axis: str) -> list[str]:
     end = judged.sweep.manifest["endpoint"]
     rows: list[list[str]] = [HEADER]
     for heading, group in groupby(judged.table(axis, "last", end["metric"]), _heading):
-        rows += [*([[heading]] if heading else []), *map(_cells, group)]
-    title = _title(judged.sweep, end["metric"], axis, f"mean of the last {end['last']} evaluations")
+        rows += [*([[heading]] if heading else []), *map(cells, group)]
+    title = title_of(judged.sweep, end["metric"], axis, f"mean of the last {end['last']} evaluations")
     return [title, *text.aligned(rows, right="l  rr", indent=4)]
 
 
@@ -206,8 +213,8 @@ def _markdown_tables(judged: Judged, axis: str) -> list[str]:
         rows = judged.table(axis, read, metric)
         if any(c.effect for c in rows):
             names = list(rows[0].stratum)
-            body = [[*c.stratum.values(), *_cells(c)] for c in rows]
-            title = _title(judged.sweep, metric, axis, how)
+            body = [[*c.stratum.values(), *cells(c)] for c in rows]
+            title = title_of(judged.sweep, metric, axis, how)
             lines += [f"## {title[0].upper()}{title[1:]}", "", *text.markdown_table([*names, *HEADER], body), ""]
     return lines
 
@@ -215,25 +222,25 @@ def _markdown_tables(judged: Judged, axis: str) -> list[str]:
 def _claim_lines(claim: claims.Claim) -> list[str]:
     glyph = CLAIM_GLYPHS.get(claim.word, "·")
     lines = [*text.wrap(f"{glyph} {claim.id} {claim.word.upper()}: {claim.why}"), *text.wrap(claim.text, "    ")]
-    for test, findings in groupby(claim.findings, _test):
+    for test, findings in groupby(claim.findings, tested):
         lines += text.wrap(test, "    ", "      ")
-        rows = [[_where(f) or "all", *_found(f).rsplit(", ", 1)] for f in findings]
+        rows = [[where(f) or "all", *found(f).rsplit(", ", 1)] for f in findings]
         lines += text.aligned(rows, indent=6)
     if claim.findings:
         lines += [line for need in claim.untested for line in text.wrap(f"not tested here: {need}", "    ", "      ")]
     return lines
 
 
-def _test(f: claims.Finding) -> str:
+def tested(f: claims.Finding) -> str:
     expect = "control, expected no difference" if f.control else f"expected {f.expect.replace('_', ' ')}"
     return f"{f.metric}, {f.what}, {expect}"
 
 
-def _where(f: claims.Finding) -> str:
+def where(f: claims.Finding) -> str:
     return ", ".join(style.words(level) for level in f.stratum.values())
 
 
-def _found(f: claims.Finding) -> str:
+def found(f: claims.Finding) -> str:
     factor, digits, unit = text.scale(f.metric)
     few = f.effect is None or f.effect.n < judging.MIN_PAIRS
     measured = f"{text.interval(f.effect, factor, digits)} {unit}" if f.effect else "no pair of runs"
@@ -241,14 +248,14 @@ def _found(f: claims.Finding) -> str:
     return f"{measured}{f' (n = {f.effect.n})' if few and f.effect else ''}, {f.outcome}{small}"
 
 
-def _missing(sweep: Sweep) -> list[list[str]]:
+def missing_rows(sweep: Sweep) -> list[list[str]]:
     return [[e.run, e.state, *(e.labels[axis] for axis in sweep.axes), str(e.seed)] for e in sweep.missing]
 
 
 def _missing_lines(sweep: Sweep) -> list[str]:
     if not sweep.missing:
         return []
-    rows = [["not done", "state", *sweep.axes, "seed"], *_missing(sweep)[:8]]
+    rows = [["not done", "state", *sweep.axes, "seed"], *missing_rows(sweep)[:8]]
     more = len(sweep.missing) - 8
     return [*text.aligned(rows), *([f"  … and {more} more: see report.md"] if more > 0 else []), ""]
 

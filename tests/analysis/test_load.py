@@ -1,4 +1,4 @@
-"""The tidy frame: nothing lost, nothing merged that is not the same."""
+"""The tidy frames: nothing lost, nothing merged that is not the same."""
 
 import json
 import math
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from analysis import load
@@ -77,8 +78,113 @@ def test_a_sweep_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
         load.load(tmp_path, "mad")
 
 
+def curves(root: Path, *attempts: str, run: str = "r0") -> list[tuple[int, str, float]]:
+    """(step, metric, value) of one run that consists of these attempts' texts."""
+    make(root, {run: list(attempts)})
+    frame = load.load(root, "made").frame
+    return list(zip(frame["step"].tolist(), frame["metric"].tolist(), frame["value"].tolist(), strict=True))
+
+
+def make(root: Path, runs: dict[str, list[str]], kind: str = "metrics") -> Path:
+    """A sweep of these runs with the attempts' texts as given, in the order given."""
+    planned = []
+    for seed, (name, attempts) in enumerate(runs.items()):
+        run = store.Run(root / "runs" / name)
+        (run.path / kind).mkdir(parents=True, exist_ok=True)
+        for number, text in enumerate(attempts):
+            run.attempt_file(kind, number).write_text(text)
+        run.write_status("done")
+        planned.append({"run": name, "seed": seed, "labels": {"arm": "a"}})
+    manifest = {"axes": {"arm": ["a"]}, "baseline": {"arm": "a"}, "runs": planned}
+    (root / "sweeps/made").mkdir(parents=True, exist_ok=True)
+    store.write_atomic(root / "sweeps/made/manifest.json", json.dumps(manifest))
+    return root
+
+
+def test_what_json_lines_can_hold(tmp_path: Path) -> None:
+    found = curves(
+        tmp_path,
+        '{"m":{"a":1,"b":null},"step":0}\n'
+        '{"m":{"a":0.123456789},"step":1}\n'
+        '{"m":{"b":NaN,"c":true},"step":2}\n'
+        '{"m":{"a":-Infinity,"step":7},"step":3}\n'
+        '{"m":{},"step":4}\n',
+    )
+    nan = math.nan
+    expected = [(0, "a", 1.0), (0, "b", nan), (1, "a", 0.123456789), (2, "b", nan), (2, "c", 1.0)]
+    assert repr(found) == repr([*expected, (3, "a", -math.inf), (3, "step", 7.0)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"m":{"a":1.5,"b":null},"step":0}\n{"m":{"a":2},"step":1}\n{"m":{"a":3.',  # torn
+        '{"step": 0, "m": {"a": 1.5, "b": null}}\n{"step": 1, "m": {"a": 2}}\n',  # spaces
+        '{"m":{"b":null,"a":1.5},"step":0}\n{"m":{"a":2},"step":1,"note":null}\n',  # order, more keys
+    ],
+)
+def test_odd_files_read_the_same(tmp_path: Path, text: str) -> None:
+    assert repr(curves(tmp_path, text)) == "[(0, 'a', 1.5), (0, 'b', nan), (1, 'a', 2.0)]"
+
+
+def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"a000.jsonl:2: not a line of JSON"):
+        curves(tmp_path, '{"m":{"a":1},"step":0}\n\n{"m":{"a":2},"step":1}\n')
+    with pytest.raises(ValueError, match=r"a000.jsonl:1: not a line of JSON"):
+        curves(tmp_path, '{"m":{"a":1},"step":0}{"m":{"a":2},"step":1}\n{"m":{"a":2},"step":2}\n')
+
+
+def test_later_attempts_cut_from_their_first_step(tmp_path: Path) -> None:
+    def lines(value: float, *steps: int) -> str:
+        return "".join(f'{{"m":{{"a":{value + step}}},"step":{step}}}\n' for step in steps)
+
+    gone = '{"m":{"a":9,"lost":1},"step":3}\n'  # with a metric that only a repeated step had
+    attempts = [lines(0, 0, 1, 2) + gone, "", lines(10, 3, 4), lines(20, 2)]
+    assert curves(tmp_path, *attempts) == [(0, "a", 0.0), (1, "a", 1.0), (2, "a", 22.0)]
+    assert list(load.load(tmp_path, "made").frame["metric"].cat.categories) == ["a"]
+
+
+EVAL = '{"benchmark":"%s","correct":%s,"length":[[3]],"mode":"%s","step":%d,"truncated":[[0]]}\n'
+
+
+def test_one_row_per_graded_answer(tmp_path: Path) -> None:
+    first = EVAL % ("hard", "[[0,1],[1,1],[0,0]]", "sample", 0) + EVAL % ("easy", "[[1]]", "greedy", 0)
+    lost = EVAL % ("hard", "[[1,1]]", "sample", 10)
+    again = EVAL % ("hard", "[[0,1]]", "sample", 10)
+    make(tmp_path, {"r0": [first + lost, again], "r1": [], "r2": [EVAL % ("easy", "[[1]]", "greedy", 5)]}, "evals")
+    store.Run(tmp_path / "runs/r2").write_status("diverged")
+    frame = load.load_evals(tmp_path, "made")
+    names = ["arm", "run", "seed", "state", "step", "benchmark", "mode", "question", "sample", "right"]
+    assert list(frame) == names and frame["right"].dtype == np.bool_
+    assert frame.drop(columns=["arm", "state"]).to_numpy().tolist() == [
+        ["r0", 0, 0, "hard", "sample", 0, 0, False],
+        ["r0", 0, 0, "hard", "sample", 0, 1, True],
+        ["r0", 0, 0, "hard", "sample", 1, 0, True],
+        ["r0", 0, 0, "hard", "sample", 1, 1, True],
+        ["r0", 0, 0, "hard", "sample", 2, 0, False],
+        ["r0", 0, 0, "hard", "sample", 2, 1, False],
+        ["r0", 0, 0, "easy", "greedy", 0, 0, True],
+        ["r0", 0, 10, "hard", "sample", 0, 0, False],
+        ["r0", 0, 10, "hard", "sample", 0, 1, True],
+        ["r2", 2, 5, "easy", "greedy", 0, 0, True],
+    ]
+    assert frame["state"].tolist() == ["done"] * 9 + ["diverged"]
+    assert [entry.state for entry in load.load(tmp_path, "made").missing] == ["diverged"]
+
+
+def test_a_sweep_without_runs_has_an_empty_frame(tmp_path: Path) -> None:
+    sweep = load.load(make(tmp_path, {}), "made")
+    assert len(sweep.frame) == 0 and list(sweep.frame)[-3:] == ["step", "metric", "value"]
+
+
+def test_a_sweep_without_evaluations_has_an_empty_frame(tmp_path: Path) -> None:
+    frame = load.load_evals(make(tmp_path, {"r0": [], "r1": []}), "made")
+    assert len(frame) == 0 and frame["right"].dtype == np.bool_ and list(frame)[-3:] == ["question", "sample", "right"]
+
+
 def test_importing_analysis_costs_nothing() -> None:
-    modules = "load, smooth, stats, verdict, claims, tables, style, text, plot_curves, plot_effects, figures, report"
+    modules = "load, cache, records, smooth, stats, verdict, claims, tables, style, text"
+    modules += ", plot_curves, plot_effects, figures, report"
     heavy = "{'torch', 'pandas', 'matplotlib', 'scipy', 'numpy', 'harness.core', 'harness.sweep'}"
     code = f"from analysis import {modules}; import sys; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,0 +1,62 @@
+"""Writes sweeps/<name>/report.html: one file that opens offline, asks nothing of any network, and prints.
+
+Sections come from `html_parts.py` and `html_runs.py`, curves as JSON from `html_curves.py`, style and behaviour from
+`page/`; here the order of things and the page around them. A Content-Security-Policy in the page forbids every request
+and every script but ours. Leaves out: numbers and sentences, which are those of `report.py`.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from analysis import html_curves, html_parts, html_runs, report, style
+from harness.store import write_atomic
+
+ORDER = ("verdict", "claims", "missing", "curves", "arms", "runs", "method", "provenance")
+PAGE = Path(__file__).resolve().parent / "page"
+
+
+def write(root: Path, name: str) -> Path:
+    """The report of what has been recorded so far; returns its path. Raises FileNotFoundError for no such sweep."""
+    judged = report.judge(root, name, html_curves.wanted())
+    curves = html_curves.payload(judged.sweep)
+    found = html_parts.sections(judged) + html_runs.sections(root, judged.sweep, datetime.now(UTC))
+    if curves["metrics"]:
+        found.append(html_parts.Section("curves", "Curves", html_curves.markup()))
+    sections = sorted(found, key=lambda section: ORDER.index(section.id))
+    path = judged.sweep.folder / "report.html"
+    write_atomic(path, page(html_parts.header(judged), sections, curves))
+    return path
+
+
+def page(header: str, sections: list[html_parts.Section], curves: dict[str, object]) -> str:
+    """The whole document. Each marker is filled once: what a spec wrote is never read as a marker."""
+    script = (PAGE / "report.js").read_text(encoding="utf-8")
+    shown = [section for section in sections if section.body]
+    parts = {
+        "title": html.escape(html_parts.plain(header)),
+        "hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "style": colours() + (PAGE / "report.css").read_text(encoding="utf-8"),
+        "header": header,
+        "links": " ".join(f'<a href="#{section.id}">{section.title}</a>' for section in shown),
+        "body": "\n".join(html_parts.framed(section) for section in shown),
+        "data": in_script(curves),
+        "script": script,
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], (PAGE / "report.html").read_text(encoding="utf-8"))
+
+
+def colours() -> str:
+    """The words' colours of the figures, as variables."""
+    pairs = "".join(f"--{html_parts.slug(word)}:{colour};" for word, (colour, _, _) in style.WORDS.items())
+    return f":root{{{pairs}}}\n"
+
+
+def in_script(value: dict[str, object]) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return re.sub(r"[<>&\u2028\u2029]", lambda m: f"\\u{ord(m[0]):04x}", text)

@@ -1,0 +1,151 @@
+"""The runs in the HTML report: what is missing, the table of all, and where the numbers come from.
+
+Reads status.json and provenance.json of each run. Host names, commands and paths stay out of the page: it is made to
+be sent around. Leaves out: what the runs say (`html_parts.py`).
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from analysis import text, verdict
+from analysis.html_parts import Section, esc, table
+from analysis.load import Entry, Sweep
+from harness.store import Run, read_json
+
+GLYPHS = {"done": "✓", "failed": "✗", "diverged": "↯", "running": "…", "cancelled": "⊘", "stale": "!"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """One planned run with what its folder says; seconds are NaN where nothing was timed."""
+
+    entry: Entry
+    status: dict[str, Any]
+    provenance: dict[str, Any]
+    seconds: float
+    gpus: int
+
+
+def read(root: Path, sweep: Sweep) -> list[Found]:
+    groups = {run["run"]: run.get("group", "") for run in sweep.manifest["runs"]}
+    gpus = {name: group.get("gpus", 0) for name, group in sweep.manifest.get("groups", {}).items()}
+    found = []
+    for entry in sweep.runs:
+        run = Run(root / "runs" / entry.run)
+        status = read_json(run.path / "status.json")
+        seconds = float(status.get("seconds") or run.seconds() or math.nan)
+        known = gpus.get(groups[entry.run], 0)
+        found.append(Found(entry, status, read_json(run.path / "provenance.json"), seconds, known))
+    return found
+
+
+def sections(root: Path, sweep: Sweep, now: datetime) -> list[Section]:
+    runs = read(root, sweep)
+    return [
+        Section("missing", "Missing", _missing(sweep, runs)),
+        Section("runs", "Runs", _runs(sweep, runs)),
+        Section("provenance", "Provenance", _provenance(sweep, runs, now)),
+    ]
+
+
+def _missing(sweep: Sweep, runs: list[Found]) -> str:
+    """Every planned run that is not done, by name and with its error."""
+    lack = [found for found in runs if found.entry.state != "done"]
+    if not lack:
+        return ""
+    counted = ", ".join(f"{n} {state}" for state, n in Counter(f.entry.state for f in lack).items())
+    body = [
+        [_link(f.entry.run), _state(f.entry.state), *_labels(sweep, f.entry), esc(f.status.get("error", ""))]
+        for f in lack
+    ]
+    head = ["run", "state", *map(esc, sweep.axes), "seed", "error"]
+    title = f"{len(lack)} of {len(runs)} planned runs: {esc(counted)}"
+    return table(title, head, f"ll{'l' * len(sweep.axes)}rw", body)
+
+
+def _runs(sweep: Sweep, runs: list[Found]) -> str:
+    end = sweep.manifest["endpoint"]
+    factor, digits, unit = text.scale(end["metric"])
+    scores = verdict.run_scores(sweep, end["metric"], verdict.reader(sweep, "last"))
+    head = [*map(esc, sweep.axes), "seed", "state", "steps", f"{esc(end['metric'])}, last {end['last']} ({unit})"]
+    head += ["last accuracy (%)", "seconds", "folder"]
+    body = []
+    for f in runs:
+        score, last = factor * scores.get(f.entry.run, math.nan), f.status.get("accuracy")
+        accuracy = 100 * last if last is not None else math.nan
+        steps = f"{f.status['step']}/{f.status['steps']}" if "steps" in f.status and "step" in f.status else "-"
+        cells = [*_labels(sweep, f.entry), _state(f.entry.state), steps, text.number(score, digits)]
+        cells += [text.number(accuracy, 1), text.number(f.seconds, 0), _link(f.entry.run)]
+        body.append(cells)
+    buttons = [f'<button type="button">{cell}</button>' for cell in head]
+    title = "Every planned run; a press on a heading sorts"
+    return table(title, buttons, f"{'l' * len(sweep.axes)}rlrrrrl", body, "sortable")
+
+
+def _labels(sweep: Sweep, entry: Entry) -> list[str]:
+    return [*(esc(entry.labels[axis]) for axis in sweep.axes), str(entry.seed)]
+
+
+def _state(state: str) -> str:
+    return (
+        f'<span class="state {esc(state)}"><span aria-hidden="true">{GLYPHS.get(state, "·")}</span> {esc(state)}</span>'
+    )
+
+
+def _link(run: str) -> str:
+    """Relative to sweeps/<name>/, where the report lies."""
+    return f'<a href="../../runs/{esc(run)}/"><code>{esc(run)}</code></a>'
+
+
+# -- where the numbers come from -----------------------------------------------------------------------------------
+
+
+def _provenance(sweep: Sweep, runs: list[Found], now: datetime) -> str:
+    known = [f.provenance for f in runs if f.provenance]
+    dirty = sum(bool(p.get("diff")) for p in known)
+    packages = Counter(f"{name} {version}" for p in known for name, version in p.get("packages", {}).items())
+    lines = {
+        "spec": " ".join([sweep.manifest.get("spec", ""), *sweep.manifest.get("overrides", [])]),
+        "commit": _spread(Counter(str(p.get("commit") or "unknown")[:12] for p in known), len(known)),
+        "uncommitted changes": f"{dirty} of {len(known)} runs" if dirty else "none" if known else "",
+        "Python": _spread(Counter(p.get("python", "") for p in known), len(known)),
+        "packages": _spread(packages, len(known)),
+        "machines": str(len({p["host"] for p in known if p.get("host")}) or ""),
+        "time spent": _hours(runs),
+        "runs last written": _span([f.status["time"] for f in runs if "time" in f.status]),
+        "report written": _date(now),
+    }
+    rows = [f"<dt>{name}</dt><dd>{esc(value)}</dd>" for name, value in lines.items() if value]
+    without = len(runs) - len(known)
+    note = f'<p class="note">{without} of {len(runs)} runs have recorded no provenance.</p>' if without else ""
+    return f"<dl>{''.join(rows)}</dl>{note}"
+
+
+def _spread(counts: Counter[str], of: int) -> str:
+    """The values; how many runs had each, where not all had it."""
+    ordered = sorted(counts.items())
+    return ", ".join(value if n == of else f"{value} ({n} of {of} runs)" for value, n in ordered if value)
+
+
+def _hours(runs: list[Found]) -> str:
+    timed = [f for f in runs if not math.isnan(f.seconds)]
+    if not timed:
+        return ""
+    unit = "GPU" if any(f.gpus for f in runs) else "CPU"
+    hours = sum(f.seconds * max(1, f.gpus) for f in timed) / 3600
+    return f"{hours:.2f} {unit}-hours in {len(timed)} run{'s' if len(timed) != 1 else ''}"
+
+
+def _span(times: list[float]) -> str:
+    if not times:
+        return ""
+    first, last = (_date(datetime.fromtimestamp(t, UTC)) for t in (min(times), max(times)))
+    return first if first == last else f"{first} to {last}"
+
+
+def _date(when: datetime) -> str:
+    return when.strftime("%Y-%m-%d %H:%M UTC")

@@ -97,7 +97,7 @@ def load(root: Path, name: str, metrics: Collection[str] | None = None) -> Sweep
     axes, entries = _entries(root, manifest)
     wanted = None if metrics is None else {records.METRIC + metric for metric in metrics}
     parts = _parts(root, name, "metrics", entries, _long, lambda column: wanted is None or column in wanted)
-    columns = _per_run(axes, entries, np.concatenate([part["run"] for part in parts]))
+    columns = _per_run(axes, entries, np.concatenate([part["rows"] for part in parts]))
     columns["step"] = np.concatenate([part["step"] for part in parts])
     columns["metric"] = _merged([part["metric"] for part in parts])
     columns["value"] = np.concatenate([part["value"] for part in parts])
@@ -115,7 +115,7 @@ def load_evals(root: Path, name: str) -> "pd.DataFrame":
 
     axes, entries = _entries(root, read_manifest(root, name))
     parts = _parts(root, name, "evals", entries, _answers, lambda column: True)
-    columns = _per_run(axes, entries, np.concatenate([part["run"] for part in parts]))
+    columns = _per_run(axes, entries, np.concatenate([part["rows"] for part in parts]))
     columns["step"] = np.concatenate([part["step"] for part in parts])
     for text in ("benchmark", "mode"):
         columns[text] = _merged([part[text] for part in parts])
@@ -127,15 +127,12 @@ def load_evals(root: Path, name: str) -> "pd.DataFrame":
 def _parts(
     root: Path, name: str, kind: str, entries: list[Entry], shape: Callable[[cache.Part], _Rows], wanted: cache.Wanted
 ) -> list[_Rows]:
-    """The rows of all runs, in parts; `run` is the run's place in the manifest."""
-    import numpy as np
-
+    """The columns of all runs, in parts; `rows` counts each run's."""
     folder = root / "sweeps" / name / "cache"
     groups = cache.parts([(root / "runs" / entry.run, entry.state) for entry in entries]) or [[]]
 
     def one(number: int) -> _Rows:
-        rows = shape(cache.read(folder, kind, number, groups[number], wanted))
-        return rows | {"run": (rows["run"] + number * cache.RUNS_PER_FILE).astype(np.int32)}
+        return shape(cache.read(folder, kind, number, groups[number], wanted))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow and numpy do most of it without the interpreter's lock
         return list(pool.map(one, range(len(groups))))
@@ -146,7 +143,7 @@ def _long(part: cache.Part) -> _Rows:
     import numpy as np
 
     table = part.table
-    names = table.column_names[1:]
+    names = [name for name in table.column_names[1:] if table[name].null_count < table.num_rows]
     values = np.empty((table.num_rows, len(names)))
     present = np.empty(values.shape, bool)
     for place, name in enumerate(names):
@@ -155,11 +152,11 @@ def _long(part: cache.Part) -> _Rows:
         present[:, place] = column.is_valid() if column.null_count else True
     kept = slice(None) if present.all() else present.ravel()
     counts = present.sum(axis=1)
-    steps = table["step"].to_numpy().astype(np.int32)
+    ends = np.concatenate([[0], np.cumsum(counts)])[np.cumsum([0, *part.rows])]
     keys = np.tile(np.arange(len(names), dtype=np.int16), table.num_rows)[kept]
     return {
-        "run": np.repeat(np.repeat(np.arange(len(part.rows), dtype=np.int32), part.rows), counts),
-        "step": np.repeat(steps, counts),
+        "rows": np.diff(ends),
+        "step": np.repeat(table["step"].to_numpy(), counts),
         "metric": (keys, [name.removeprefix(records.METRIC) for name in names]),
         "value": values.ravel()[kept],
     }
@@ -170,49 +167,53 @@ def _answers(part: cache.Part) -> _Rows:
 
     table = part.table
     types = {"step": np.int32, "question": np.int32, "sample": np.int16, "right": np.bool_}
-    rows: _Rows = {"run": np.repeat(np.arange(len(part.rows), dtype=np.int32), part.rows)}
+    rows: _Rows = {"rows": np.array(part.rows, np.int64)}
     for name, kind in types.items():  # no run has been evaluated: there is only the step
         rows[name] = table[name].to_numpy().astype(kind) if name in table.column_names else np.empty(0, kind)
     for name in ("benchmark", "mode"):
         rows[name] = np.empty(0, np.int16), []
         if name in table.column_names:
             column = table[name].combine_chunks()
-            rows[name] = column.indices.to_numpy().astype(np.int16), column.dictionary.to_pylist()
+            used, codes = np.unique(column.indices.to_numpy(), return_inverse=True)
+            rows[name] = codes.astype(np.int16), column.dictionary.take(used).to_pylist()
     return rows
 
 
 def _merged(parts: "list[tuple[np.ndarray, list[str]]]") -> "pd.Categorical":
-    """Codes and names of each part as one column; its levels are the names that occur, in alphabetical order."""
+    """Codes and names of each part as one column; its levels are the names in alphabetical order."""
     import numpy as np
     import pandas as pd
 
-    used = [(codes, names, np.bincount(codes, minlength=len(names)) > 0) for codes, names in parts]
-    levels = sorted({name for _, names, there in used for name, is_there in zip(names, there, strict=True) if is_there})
+    levels = sorted({name for _, names in parts for name in names})
     place = {name: code for code, name in enumerate(levels)}
-    codes = [np.array([place.get(name, -1) for name in names], np.int16)[codes] for codes, names, _ in used]
+    codes = [
+        codes if names == levels else np.array([place[name] for name in names], np.int16)[codes]
+        for codes, names in parts
+    ]
     return pd.Categorical.from_codes(np.concatenate(codes), levels)
 
 
-def _per_run(axes: dict[str, list[str]], entries: list[Entry], codes: "np.ndarray") -> dict[str, Any]:
-    """What is the same in all rows of a run, with `codes` the run of each row."""
+def _per_run(axes: dict[str, list[str]], entries: list[Entry], rows: "np.ndarray") -> dict[str, Any]:
+    """What is the same in all of a run's `rows`."""
     import numpy as np
 
     columns: dict[str, Any] = {
-        axis: _column([entry.labels[axis] for entry in entries], codes, levels) for axis, levels in axes.items()
+        axis: _column([entry.labels[axis] for entry in entries], rows, levels) for axis, levels in axes.items()
     }
     ids, states = [entry.run for entry in entries], [entry.state for entry in entries]
-    columns["run"] = _column(ids, codes, ids)
-    columns["seed"] = np.array([entry.seed for entry in entries], np.int64)[codes]
-    columns["state"] = _column(states, codes, list(dict.fromkeys(states)))
+    columns["run"] = _column(ids, rows, ids)
+    columns["seed"] = np.repeat(np.array([entry.seed for entry in entries], np.int64), rows)
+    columns["state"] = _column(states, rows, list(dict.fromkeys(states)))
     return columns
 
 
-def _column(per_run: list[str], codes: "np.ndarray", levels: list[str]) -> "pd.Categorical":
+def _column(per_run: list[str], rows: "np.ndarray", levels: list[str]) -> "pd.Categorical":
     """The run's text repeated for each of its rows, one byte or so a row."""
+    import numpy as np
     import pandas as pd
 
     short = pd.Categorical(per_run, categories=list(dict.fromkeys(levels)))
-    return pd.Categorical.from_codes(short.codes[codes], dtype=short.dtype)
+    return pd.Categorical.from_codes(np.repeat(short.codes, rows), dtype=short.dtype)
 
 
 def _entries(root: Path, manifest: dict[str, Any]) -> tuple[dict[str, list[str]], list[Entry]]:

@@ -55,16 +55,16 @@ def write_sweep(root: Path) -> None:
 
 
 def once(root: Path, metrics: list[str]) -> dict[str, Any]:
-    """Seconds of one `load` (the libraries imported before), rows, the frame's size and the process's peak in MiB."""
+    """Wall and CPU seconds of one `load` (libraries imported before), rows, the frame's size and the peak in MiB."""
     import pandas as pd  # noqa: F401
     from pyarrow import json, parquet  # type: ignore[import-untyped]  # noqa: F401
 
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     frame = load(root, NAME, metrics or None).frame
-    seconds = time.perf_counter() - started
+    seconds, cpu = time.perf_counter() - started, time.process_time() - used
     size = float(frame.memory_usage(deep=True).sum()) / 2**20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": seconds, "rows": len(frame), "size": size, "peak": peak}
+    return {"seconds": seconds, "cpu": cpu, "rows": len(frame), "size": size, "peak": peak}
 
 
 def in_a_fresh_process(root: Path, *metrics: str) -> dict[str, Any]:
@@ -109,12 +109,14 @@ def main() -> int:
         texts = sum(file.stat().st_size for file in root.glob("runs/*/metrics/*.jsonl")) / 2**20
         mlflow, points = through_mlflow(root)
     print(f"{RUNS:,} runs x {STEPS} steps x {METRICS} metrics; load average {os.getloadavg()[0]:.1f}\n")
-    print(f"{'':34}{'seconds':>9}{'rows':>13}{'frame':>12}{'peak':>12}")
+    print(f"{'':34}{'seconds':>9}{'CPU':>8}{'rows':>13}{'frame':>12}{'peak':>12}")
     lines = {"cold, from JSON lines": cold, "cached": cached, "cached, one metric": one}
     for label, it in lines.items():
-        print(f"{label:34}{it['seconds']:9.2f}{it['rows']:13,}{it['size']:8.0f} MiB{it['peak']:8.0f} MiB")
-    print(f"{f'MLflow, {MIRRORED} runs':34}{mlflow:9.2f}{points:13,}")
-    print(f"{f'MLflow, {RUNS:,} runs, extrapolated':34}{mlflow * RUNS / MIRRORED:9.0f}{points * RUNS // MIRRORED:13,}")
+        print(
+            f"{label:34}{it['seconds']:9.2f}{it['cpu']:8.2f}{it['rows']:13,}{it['size']:8.0f} MiB{it['peak']:8.0f} MiB"
+        )
+    for label, times, digits in ((f"{MIRRORED} runs", 1.0, 2), (f"{RUNS:,} runs, extrapolated", RUNS / MIRRORED, 0)):
+        print(f"{'MLflow, ' + label:34}{mlflow * times:9.{digits}f}{'':8}{points * times:13,.0f}")
     print(f"\non disk: {texts:.0f} MiB of JSON lines, {kept:.0f} MiB of cache")
     late = cold["seconds"] > COLD_LIMIT or cached["seconds"] > CACHED_LIMIT
     print(f"limits: cold {COLD_LIMIT:g} s, cached {CACHED_LIMIT:g} s: {'PASSED OVER' if late else 'kept'}")

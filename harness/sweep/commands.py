@@ -114,11 +114,13 @@ def _analyse(root: Path, name: str) -> None:
     """The verdict and the figures of a complete sweep; a sweep is complete without them."""
     try:
         from analysis import figures as drawing
+        from analysis import html
         from analysis import report as reporting
 
         print(reporting.verdict(root, name))
         for path in drawing.draw(root, name):
             print(path)
+        print(html.write(root, name))
     except (ImportError, ValueError) as error:
         print(f"no verdict: {error}")
 

@@ -185,7 +185,8 @@ def test_a_node_on_which_nothing_starts_is_avoided(site: Site, cluster: Cluster,
     site.submit(tasks=2, BAD_NODE="n0")  # where Slurm puts the first tasks
     site.wait_done()
     site.check(undisturbed)
-    assert "queued again without node n0" in site.logs()
+    said = "\n".join(log.read_text() for log in (site.root / "sweeps/rates/slurm").glob("*.out"))
+    assert "queued again without node n0" in said
     assert (site.root / "sweeps/rates/slurm/bad_nodes.txt").read_text().split()[0] == "n0"
     code, output = site("sweep", str(site.spec), "seeds=4", "--name", "rates", "--dry-run", "launcher=slurm")
     assert code == 0

@@ -3,7 +3,7 @@
     runs/<cell>-s<seed>/   config.yaml  provenance.json  status.json  claim  attempts.jsonl  error.txt
                            metrics/a000.jsonl  evals/a000.jsonl  samples/a000.jsonl  timing/a000.jsonl
                            checkpoint/step_000020/
-    sweeps/<name>/         manifest.json (labels of every run)  slurm/  code/  cache/  figures/  verdict.json  report.html
+    sweeps/<name>/         manifest.json (every run)  slurm/  code/  cache/  figures/  verdict.json  report.html
 
 A run is written only by the owner of its claim (`claims.py`); whoever lost it learns so at the next step or status
 and stops. Each attempt appends to files of its own, one line per write; when curves are read, a later attempt cuts

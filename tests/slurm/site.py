@@ -96,7 +96,13 @@ class Site:
             time.sleep(0.1)
 
     def wait_done(self, seconds: float = 240.0) -> None:
-        self.wait(lambda: len(self.runs()) == 12 and set(self.states()) == {"done"}, seconds)
+        """Until every run is done and let go of: its last note follows its last status."""
+
+        def done() -> bool:
+            runs = self.runs()
+            return len(runs) == 12 and set(self.states()) == {"done"} and not any(run.owner() for run in runs)
+
+        self.wait(done, seconds)
 
     def workers(self) -> list[int]:
         """Processes that train this sweep."""

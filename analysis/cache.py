@@ -8,14 +8,13 @@ Deleting the folder costs only time. Leaves out: parsing (`records.py`) and the 
 
 import contextlib
 import json
-import os
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis import records
+from harness.store import replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -134,19 +133,15 @@ def _write(file: Path, table: "pa.Table", about: dict[str, Any]) -> None:
     """Whole or not at all; a folder that takes no file is no error."""
     from pyarrow import parquet
 
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
-    try:
+    with contextlib.suppress(OSError):
         file.parent.mkdir(exist_ok=True)
-        parquet.write_table(
-            table.replace_schema_metadata({KEY: json.dumps(about)}),
-            temporary,
-            compression="lz4",  # constant curves shrink; zstd saves 5 % more and takes twice as long to write
-            use_dictionary=[name for name in table.column_names if not name.startswith(records.METRIC)],
-            write_statistics=False,
-            write_page_checksum=True,
-            row_group_size=max(1, table.num_rows),
-        )
-        os.replace(temporary, file)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        with replacing(file) as temporary:
+            parquet.write_table(
+                table.replace_schema_metadata({KEY: json.dumps(about)}),
+                temporary,
+                compression="lz4",  # constant curves shrink; zstd saves 5 % more and takes twice as long to write
+                use_dictionary=[name for name in table.column_names if not name.startswith(records.METRIC)],
+                write_statistics=False,
+                write_page_checksum=True,
+                row_group_size=max(1, table.num_rows),
+            )

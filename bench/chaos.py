@@ -11,7 +11,6 @@ end a job (tests/slurm).
 import argparse
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import time
 from pathlib import Path
 
 from harness import store
+from tests.slurm.site import curve, kill, workers
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STEPS = 100
@@ -53,24 +53,6 @@ def runs(root: Path) -> list[store.Run]:
     return [store.Run(path) for path in sorted((root / "runs").glob("*"))]
 
 
-def curve(run: store.Run) -> str:
-    return "\n".join(store.dump_json(run.read(kind)) for kind in ("metrics", "evals", "samples"))
-
-
-def victims(root: Path) -> list[int]:
-    """Processes that train a run right now."""
-    owners = [(run, run.owner()) for run in runs(root)]
-    return [int(owner["pid"]) for run, owner in owners if owner and store.claims.is_live(run.path / "claim")]
-
-
-def kill(pid: int) -> bool:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def torment(root: Path, spec: Path, kills: int, dice: random.Random) -> tuple[int, int]:
     """(workers killed, sweeps killed) until every run has ended, in time for `kills` of the former."""
     process, killed, ended = sweep(root, spec), 0, 0
@@ -87,7 +69,7 @@ def torment(root: Path, spec: Path, kills: int, dice: random.Random) -> tuple[in
         if dice.random() < 0.03 and kill(process.pid):
             process.wait()
             ended += 1
-        elif found := victims(root):
+        elif found := workers(runs(root)):
             killed += kill(dice.choice(found))
 
 

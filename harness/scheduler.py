@@ -46,7 +46,11 @@ def incarnation() -> dict[str, Any]:
 
 def tasks(names: list[str]) -> list[Task] | None:
     """My tasks in the queue that bear one of these job names; None where Slurm does not answer."""
-    said = ask("squeue", "--noheader", "--array", "--me", f"--name={','.join(names)}", "--format=%F|%K|%j|%T|%r|%N")
+    return _mine(f"--name={','.join(names)}")
+
+
+def _mine(which: str) -> list[Task] | None:
+    said = ask("squeue", "--noheader", "--array", "--me", which, "--format=%F|%K|%j|%T|%r|%N")
     return None if said is None else parse(said)
 
 
@@ -67,8 +71,7 @@ def is_running(job: str) -> bool:
     if not job:
         return False
     if time.monotonic() - _running[0] > KNOWN_FOR or not _running[0]:
-        said = ask("squeue", "--noheader", "--array", "--me", "--states=RUNNING", "--format=%F|%K|%j|%T|%r|%N")
-        _running = (time.monotonic(), frozenset(task.id for task in parse(said or "")))
+        _running = (time.monotonic(), frozenset(task.id for task in _mine("--states=RUNNING") or []))
     return job in _running[1]
 
 

@@ -2,10 +2,12 @@
 
 from harness.store import claims
 from harness.store.claims import HEARTBEAT_EVERY, STALE_AFTER
-from harness.store.files import STORAGE_ERRORS, append, dump_json, read_json, read_lines, write_atomic
-from harness.store.run import SNAPSHOT, ClaimLost, Run, State, code, create_run, provenance, roots
+from harness.store.files import STORAGE_ERRORS, append, dump_json, read_json, read_lines, replacing, write_atomic
+from harness.store.run import ENDED, FINISHED, SNAPSHOT, ClaimLost, Run, State, code, create_run, provenance, roots
 
 __all__ = [
+    "ENDED",
+    "FINISHED",
     "HEARTBEAT_EVERY",
     "SNAPSHOT",
     "STALE_AFTER",
@@ -21,6 +23,7 @@ __all__ = [
     "provenance",
     "read_json",
     "read_lines",
+    "replacing",
     "roots",
     "write_atomic",
 ]

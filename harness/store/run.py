@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +35,8 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 SNAPSHOT = "snapshot.json"  # beside the package, where it is a copy made for a submission
 
 State = Literal["new", "running", "stopped", "done", "failed", "diverged", "cancelled", "stale"]
+FINISHED: tuple[State, ...] = ("done", "diverged")  # a diverged run is a result
+ENDED: tuple[State, ...] = (*FINISHED, "failed", "cancelled")  # nothing trains it on, until `retry`
 
 
 class ClaimLost(Exception):
@@ -136,6 +139,16 @@ class Run:
     def is_held(self) -> bool:
         """Whether a live process owns it."""
         return claims.is_live(self._claim)
+
+    @contextlib.contextmanager
+    def owned(self, session: str = "") -> "Iterator[Run | None]":
+        """The run as its owner until the block ends; None where another live process owns it."""
+        mine = self.claim(session)
+        try:
+            yield mine
+        finally:
+            if mine:
+                mine.release()
 
     def owner(self) -> dict[str, Any]:
         """What the claim file says: host, pid, started, token, session; job and restart in Slurm."""

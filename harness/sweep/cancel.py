@@ -41,19 +41,14 @@ def runs(root: Path, chosen: Iterable[store.Run]) -> list[str]:
     """Cancels single runs for good: whoever trains one stops at its next step; `retry` takes it back."""
     lines = []
     for run in chosen:
-        if run.state() in worker.FINAL:
+        if run.state() in store.ENDED:
             lines.append(f"{run.id}: {run.state()} already")
             continue
         store.write_atomic(run.path / worker.CANCEL, "")
-        mine = run.claim()
-        if mine is None:
-            lines.append(f"{run.id}: stops at its next step")
-            continue
-        try:
-            worker.cancel(mine)
-        finally:
-            mine.release()
-        lines.append(f"{run.id}: cancelled")
+        with run.owned() as mine:
+            if mine:
+                worker.cancel(mine)
+        lines.append(f"{run.id}: {'cancelled' if mine else 'stops at its next step'}")
     return lines
 
 
@@ -77,4 +72,4 @@ def left_the_spec(plan: Plan) -> list[store.Run]:
             manifest = store.read_json(plan.root / "sweeps" / name / "manifest.json")
             left -= {run["run"] for run in manifest["runs"]}
     found = [store.Run(plan.root / "runs" / id) for id in sorted(left)]
-    return [run for run in found if run.path.is_dir() and run.state() not in worker.FINAL]
+    return [run for run in found if run.path.is_dir() and run.state() not in store.ENDED]

@@ -9,8 +9,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from harness.store import ENDED
+
 Statuses = dict[str, dict[str, Any]]
-ENDED = ("done", "diverged", "failed", "cancelled")
 
 
 @dataclass(frozen=True)

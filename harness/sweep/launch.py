@@ -13,7 +13,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from harness import store
 from harness.store import claims
-from harness.sweep import worker
 from harness.sweep.cancel import LAUNCH
 from harness.sweep.plan import Plan
 from harness.sweep.pool import Duty, Pool
@@ -54,7 +53,7 @@ class Watch:
     def look(self) -> None:
         for id in self.pending:
             self.statuses[id] = store.Run(self.root / "runs" / id).status()
-        self.pending = [id for id in self.pending if self.statuses[id]["state"] not in worker.FINAL]
+        self.pending = [id for id in self.pending if self.statuses[id]["state"] not in store.ENDED]
 
 
 def sweep(plan: Plan, slots: list[dict[str, str]], display: Display) -> Outcome:
@@ -83,7 +82,7 @@ def sweep(plan: Plan, slots: list[dict[str, str]], display: Display) -> Outcome:
     display.update(watch.statuses)
     states = {id: status["state"] for id, status in watch.statuses.items()}
     failed = tuple(id for id, state in states.items() if state in ("failed", "cancelled"))
-    return Outcome(sum(state in ("done", "diverged") for state in states.values()), failed, interrupted)
+    return Outcome(sum(state in store.FINISHED for state in states.values()), failed, interrupted)
 
 
 def _supervise(pool: Pool, watch: Watch, display: Display) -> None:

@@ -15,7 +15,6 @@ from harness import store
 from harness.config import NAMES
 from harness.sweep import keys
 from harness.sweep.axes import label_of
-from harness.sweep.worker import FINAL
 from harness.tricks import nearest
 
 POLL = 0.5  # seconds between looks at a run that is followed
@@ -85,7 +84,7 @@ def logs(run: store.Run, console: Console, follow: bool) -> None:
             if step > last:
                 console.print(line, highlight=False, soft_wrap=True)
                 last = step
-        if not follow or status["state"] in (*FINAL, "stopped"):
+        if not follow or status["state"] in (*store.ENDED, "stopped"):
             break
         time.sleep(POLL)
     attempts = run.next_attempt()

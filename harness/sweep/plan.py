@@ -25,8 +25,6 @@ from harness.sweep.keys import CLAIMS, REPOSITORY
 from harness.sweep.yaml12 import Problem, SpecError
 from harness.tricks import nearest
 
-FINISHED: tuple[store.State, ...] = ("done", "diverged")  # a diverged run is a result
-ENDED: tuple[store.State, ...] = (*FINISHED, "failed", "cancelled")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)  # one folder below sweeps/, on every file system
 SAMPLED_RUNS = 50  # finished runs whose timing is read for the estimate
 
@@ -73,7 +71,7 @@ class Plan:
 
     @functools.cached_property
     def _todo(self) -> list[Run]:
-        return [run for run in self.expansion.runs() if self.states[run.id] not in ENDED]
+        return [run for run in self.expansion.runs() if self.states[run.id] not in store.ENDED]
 
 
 def make(argument: str, overrides: tuple[str, ...], root: Path, name: str = "") -> Plan:

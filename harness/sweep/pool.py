@@ -104,20 +104,15 @@ class Pool:
             raise ChildProcessError(
                 f"workers die before they train ({reason}): {self.log_tail(slot) or 'no output'}; see {self.log(slot)}"
             )
-        if run is None or not begun or run.state() in worker.FINAL:
+        if run is None or not begun or run.state() in store.ENDED:
             return reason
         if not outside:
             run.note(worker.OWN_DEATH, session=self.session, pid=pid, reason=reason)
-        mine = run.claim(self.session)
-        if mine is None:
-            return reason  # another worker was faster, and noted the death
-        try:
-            if of_memory:
+        with run.owned(self.session) as mine:  # or another worker was faster, and noted the death
+            if mine and of_memory:
                 worker.fail(mine, "killed for memory: ask for more with runtime.mem_gb, or train with less", "")
-            else:
+            elif mine:
                 worker.give_up(mine, self.session)
-        finally:
-            mine.release()
         return reason
 
     def held(self, slot: int) -> store.Run | None:

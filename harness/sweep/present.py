@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from harness import store
 from harness.sweep import plan as plans
 from harness.sweep.plan import Plan
 
@@ -63,8 +64,8 @@ def _cells(plan: Plan) -> Table:
     table.add_column("")
     for cell in plan.expansion.cells[:MAX_CELLS]:
         states = [plan.states[f"{cell.id}-s{seed}"] for seed in plan.expansion.spec.seeds]
-        done = sum(state in plans.FINISHED for state in states)
-        other = sorted({state for state in states if state not in (*plans.FINISHED, "new")})
+        done = sum(state in store.FINISHED for state in states)
+        other = sorted({state for state in states if state not in (*store.FINISHED, "new")})
         labels = [cell.labels.get(axis, "·") for axis in order]
         table.add_row(*labels, cell.id, f"{done}/{len(states)}", ", ".join(other))
     return table

@@ -121,11 +121,12 @@ def submit(plan: Plan, wanted: list[Order], mirror: bool) -> list[str]:
     from submitit.core.utils import FailedJobError
 
     made: list[str] = []
+    wanted = [order for order in wanted if order.submit]
+    if not wanted:
+        return made
+    code, most = snapshot.take(plan.folder), scheduler.max_array()
     for order in wanted:
-        if not order.submit:
-            continue
-        code = snapshot.take(plan.folder)
-        for size, throttle in arrays(order.submit, scheduler.max_array(), order.launcher.max_concurrent):
+        for size, throttle in arrays(order.submit, most, order.launcher.max_concurrent):
             executor = _executor(plan, order, code, throttle)
             try:
                 with executor.batch():

@@ -18,12 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import scheduler, store
+from harness.store import ENDED, FINISHED
 from harness.sweep import hours
-from harness.sweep.plan import ENDED, FINISHED
 
 POLL = 2.0  # seconds between looks at a sweep that is followed
 MAX_ROWS = 40  # cells shown; beyond it those at work and failed come first
-Statuses = dict[str, dict[str, Any]]
+Statuses = hours.Statuses
 MARKS = {"done": "green", "failed": "red", "diverged": "magenta", "running": "cyan"}
 
 

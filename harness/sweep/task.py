@@ -16,7 +16,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from harness import scheduler
+from harness import scheduler, store
 from harness.sweep import mirroring, worker
 from harness.sweep.pool import Duty, Pool, slots, visible_gpus
 
@@ -106,16 +106,15 @@ def fail_what_stands_still(pool: Pool, started: float, minutes: int) -> None:
     half = (time.time() - started) / 2
     for slot in range(len(pool.slots)):
         run = pool.held(slot)
-        if run is None or run.state() in worker.FINAL:
+        if run is None or run.state() in store.ENDED:
             continue
         begun = [note for note in run.notes() if note["event"] == "begin"][-1:]
         early = [note for note in begun if started <= note["time"] <= started + half]
-        if early and run.saved_step() <= early[0]["saved"] and (mine := run.claim(pool.session)):
+        if early and run.saved_step() <= early[0]["saved"]:
             text = f"no checkpoint in a task of {minutes} minutes: raise launcher.minutes, or launcher.warning"
-            try:
-                worker.fail(mine, f"{text} above the time of a step", "")
-            finally:
-                mine.release()
+            with run.owned(pool.session) as mine:
+                if mine:
+                    worker.fail(mine, f"{text} above the time of a step", "")
 
 
 def _say(line: str) -> None:

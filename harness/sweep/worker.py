@@ -7,6 +7,7 @@ when its disk is full, the worker ends. Leaves out: who starts workers (`pool.py
 """
 
 import contextlib
+import functools
 import importlib
 import itertools
 import os
@@ -22,7 +23,6 @@ from typing import Any
 from harness import scheduler, store
 
 TRAIN = "harness.core.ranks:train"
-FINAL: tuple[store.State, ...] = ("done", "diverged", "failed", "cancelled")
 DEATHS_ALLOWED, KILLS_ALLOWED = 2, 50  # of workers of one pool, on one run that gets no farther; then it is failed
 OWN_DEATH = "own death"  # a note of the pool: the worker crashed, nobody killed it
 SESSION = "HARNESS_SESSION"  # names the pool in claims
@@ -38,6 +38,7 @@ class DiskFull(OSError):
     """The storage of a run takes nothing more; what it holds is whole."""
 
 
+@functools.cache
 def load_train() -> Train:
     """The core's `train`; HARNESS_TRAIN=module:function takes another (tests and measurements do)."""
     module, _, name = os.environ.get("HARNESS_TRAIN", TRAIN).partition(":")
@@ -106,15 +107,10 @@ def work(
 ) -> None:
     """Trains what `claimed` yields, `limit` runs at most (0 = all). Raises DiskFull, and what the import raises."""
     beat, session = Heartbeat(), os.environ.get(SESSION, "")
-    trains: list[Train] = [train] if train else []
-
-    def prepare() -> None:
-        if not trains:
-            trains.append(load_train())
-
+    prepare = (lambda: train) if train else load_train
     with contextlib.closing(claimed(root, ids, stop, session, wait, prepare)) as found:
         for run in itertools.islice(found, limit or None):
-            attend(run, trains[0], stop, beat)
+            attend(run, prepare(), stop, beat)
 
 
 def claimed(
@@ -123,7 +119,7 @@ def claimed(
     stop: Callable[[], bool],
     session: str,
     wait: bool = True,
-    prepare: Callable[[], None] = lambda: None,
+    prepare: Callable[[], Any] = lambda: None,
 ) -> Generator[store.Run, None, None]:
     """Every run of `ids` that is not final and that no other live process holds, owned while it is out.
 
@@ -137,21 +133,17 @@ def claimed(
             if stop():
                 return
             run = store.Run(root / "runs" / id)
-            if run.state() in FINAL:
+            if run.state() in store.ENDED:
                 continue
             if run.is_held():
                 held.append(id)
                 continue
             prepare()
-            mine = run.claim(session)
-            if mine is None:
-                held.append(id)
-                continue
-            try:
-                if mine.state() not in FINAL and not give_up(mine, session):
+            with run.owned(session) as mine:
+                if mine is None:
+                    held.append(id)
+                elif mine.state() not in store.ENDED and not give_up(mine, session):
                     yield mine
-            finally:
-                mine.release()
         pending = held if wait else []
         if pending:
             threading.Event().wait(WAIT)
@@ -175,7 +167,7 @@ def attend(run: store.Run, train: Train, stop: Callable[[], bool], beat: Heartbe
         train(run, stop=stopping)
         if cancelled:
             cancel(run)
-        elif run.state() not in FINAL and not stopping():
+        elif run.state() not in store.ENDED and not stopping():
             fail(run, "training returned without an end", "")
         run.note("end", state=run.state())
     except store.ClaimLost:
@@ -257,17 +249,14 @@ def run_one(folder: Path) -> tuple[store.State, str]:
     """
     run = store.Run(folder)
     run.config()
-    if run.state() in ("done", "diverged"):
+    if run.state() in store.FINISHED:
         return run.state(), ""
-    mine = run.claim()
-    if mine is None:
-        owner = run.owner()
-        raise RuntimeError(f"{folder}: process {owner.get('pid')} on {owner.get('host', '').split('/')[0]} trains it")
-    try:
-        with signals(Stop()) as stop:
-            attend(mine, load_train(), stop, Heartbeat())
-    finally:
-        mine.release()
+    with run.owned() as mine, signals(Stop()) as stop:
+        if mine is None:
+            owner = run.owner()
+            where = owner.get("host", "").split("/")[0]
+            raise RuntimeError(f"{folder}: process {owner.get('pid')} on {where} trains it")
+        attend(mine, load_train(), stop, Heartbeat())
     return run.state(), str(run.status().get("error", ""))
 
 

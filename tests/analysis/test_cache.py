@@ -141,7 +141,7 @@ def test_where_nothing_can_be_written_there_is_no_cache(
     else:
         folder.mkdir()
         folder.chmod(0o500)  # which root may write to all the same
-        monkeypatch.setattr(cache.os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError(13, "no")))
+        monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError(13, "no")))
     without = load.load(tmp_path, "made").frame
     assert without["value"].tolist() == [0, 0.5, 1, 0.5, 2, 0.5]
     assert kind == "no folder" or list(folder.iterdir()) == []

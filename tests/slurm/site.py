@@ -106,12 +106,7 @@ class Site:
 
     def workers(self) -> list[int]:
         """Processes that train this sweep."""
-        found = []
-        for run in self.runs():
-            owner = run.owner()
-            if owner and store.claims.is_live(run.path / "claim"):
-                found.append(int(owner["pid"]))
-        return found
+        return workers(self.runs())
 
     def logs(self) -> str:
         files = [*(self.root / "sweeps").rglob("*.out"), *(self.root / "sweeps").rglob("worker-*.log")]
@@ -119,8 +114,7 @@ class Site:
 
     def curves(self) -> dict[str, str]:
         """Everything recorded, by run: metrics, evaluations, samples."""
-        kinds = ("metrics", "evals", "samples")
-        return {run.id: "\n".join(store.dump_json(run.read(kind)) for kind in kinds) for run in self.runs()}
+        return {run.id: curve(run) for run in self.runs()}
 
     def check(self, undisturbed: dict[str, str]) -> None:
         for run in self.runs():
@@ -129,6 +123,17 @@ class Site:
             assert ends.count("done") == 1, (run.id, ends)
             assert [record["step"] for record in run.read("metrics")] == list(range(STEPS + 1)), run.id
         assert self.curves() == undisturbed
+
+
+def workers(runs: list[store.Run]) -> list[int]:
+    """Processes that train one of these runs right now."""
+    owners = [(run, run.owner()) for run in runs]
+    return [int(owner["pid"]) for run, owner in owners if owner and run.is_held()]
+
+
+def curve(run: store.Run) -> str:
+    """Everything recorded of it."""
+    return "\n".join(store.dump_json(run.read(kind)) for kind in ("metrics", "evals", "samples"))
 
 
 def kill(pid: int) -> bool:

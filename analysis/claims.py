@@ -9,15 +9,21 @@ over the claim's findings. Leaves out: verdicts on arms (`verdict.py`).
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from analysis import stats, text, verdict
+from analysis import scores, stats, text, tokens, verdict
 from analysis.load import Sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE = Path(__file__).resolve().parents[1] / "grid_specs" / "claims.yaml"
 TRENDS = ("increasing", "not_increasing")
 EXPECTATIONS = ("higher", "lower", "not_higher", "no_difference", *TRENDS)
+READS = ("last", "area", "gain")  # of a test; by default the endpoint's metric is read last and any other by area
+CLIPPED = "clipped/"  # metrics of the tokens that were clipped, one number a run
 OUTCOMES = ("contradicted", "undecided", "no difference", "supported")  # the first that occurs decides
 
 
@@ -30,6 +36,8 @@ class Finding:
     what: str
     expect: str
     metric: str
+    read: str
+    margin: float
     effect: stats.Paired | None
     within_margin: bool
     outcome: str
@@ -58,10 +66,17 @@ def known(path: Path = FILE) -> dict[str, Any]:
         raise ValueError(f"{path}: takes a mapping of claims by id")
     for name, claim in claims.items():
         for test in claim["tests"]:
-            if test["expect"] not in EXPECTATIONS:
-                have = ", ".join(EXPECTATIONS)
-                raise ValueError(f"{path}: {name}: no expectation '{test['expect']}' (there are: {have})")
+            for key, known in (("expect", EXPECTATIONS), ("read", READS)):
+                if test.get(key, known[0]) not in known:
+                    what = {"expect": "expectation", "read": "reading"}[key]
+                    raise ValueError(f"{path}: {name}: no {what} '{test[key]}' (there are: {', '.join(known)})")
     return claims
+
+
+def metrics(ids: list[str]) -> set[str]:
+    """The recorded metrics that these claims read."""
+    found = {test["metric"] for name, claim in known().items() if name in ids for test in claim["tests"]}
+    return {metric for metric in found if not metric.startswith(CLIPPED)}
 
 
 def check(sweep: Sweep) -> list[Claim]:
@@ -82,7 +97,7 @@ def _claim(sweep: Sweep, name: str, claim: dict[str, Any]) -> Claim:
         if not made and not test.get("control"):
             untested.append(_needs(test))
     adjusted = stats.holm([f.effect.p if f.effect else math.nan for f, _ in drafts])
-    findings = [_judge(sweep, f, values, p) for (f, values), p in zip(drafts, adjusted, strict=True)]
+    findings = [_judge(f, values, p) for (f, values), p in zip(drafts, adjusted, strict=True)]
     untested = list(dict.fromkeys(untested))  # one contrast may be tested on several metrics
     word, why = _sum_up(findings, untested or [claim.get("needs", "")])
     return Claim(name, claim["text"], claim["source"], claim.get("note", ""), findings, untested, word, why)
@@ -91,49 +106,81 @@ def _claim(sweep: Sweep, name: str, claim: dict[str, Any]) -> Claim:
 def _measure(sweep: Sweep, number: int, test: dict[str, Any]) -> list[tuple[Finding, list[float]]]:
     """The paired values of every stratum that the sweep plans and `where` allows; not yet judged."""
     axis = next((a for a, key in sweep.manifest["keys"].items() if test["key"] in (key, a)), None)
-    if axis is None or (test.get("control") and not sweep.manifest["control"]):
+    if axis is None or (test.get("control") and axis not in sweep.controls):
         return []
-    metric, trend = test["metric"], test["expect"] in TRENDS
-    scores = verdict.run_scores(sweep, metric, verdict.reader(sweep, _read(sweep, metric)))
+    end, metric, trend = sweep.manifest["endpoint"], test["metric"], test["expect"] in TRENDS
+    read = test.get("read", "last" if metric == end["metric"] else "area")
+    margin = test.get("margin", end["margin"] if metric == end["metric"] else verdict.ENTROPY_MARGIN)
+    by_run = _scores(sweep, metric, read)
     found = []
     for stratum in sweep.strata(axis):
         levels = {a: given[0] for a, given in sweep.axes.items()} | stratum
-        if any(levels.get(a) not in allowed for a, allowed in test.get("where", {}).items()):
+        if any(levels.get(a) not in allowed for a, allowed in _where(sweep, axis, test).items()):
             continue
         planned = [arm for arm in sweep.axes[axis] if sweep.having(stratum | {axis: arm})]
         if trend:
             arms = sorted((arm for arm in planned if _is_number(arm)), key=float)
             if len(arms) < 3:
                 continue
-            values, what = _rises(sweep, scores, stratum, axis, arms), f"rise over {axis} {arms[0]} … {arms[-1]}"
+            values, what = _rises(sweep, by_run, stratum, axis, arms), f"rise over {axis} {arms[0]} … {arms[-1]}"
         else:
             arm, baseline = (next((a for a in planned if _same(a, test[side])), "") for side in ("arm", "baseline"))
             if not (arm and baseline):
                 continue
             ours, theirs = sweep.having(stratum | {axis: arm}), sweep.having(stratum | {axis: baseline})
-            values, what = verdict.pair(scores, ours, theirs).differences, f"{axis} {arm} - {baseline}"
-        effect = stats.paired(values) if values else None
+            values, what = scores.pair(by_run, ours, theirs).differences, f"{axis} {arm} - {baseline}"
         draft = Finding(
-            number, stratum, what, test["expect"], metric, effect, False, "", None, bool(test.get("control"))
+            test=number,
+            stratum=sweep.shown(stratum),
+            what=what + (", gained by training" if read == "gain" else ""),
+            expect=test["expect"],
+            metric=metric,
+            read=read,
+            margin=margin,
+            effect=stats.paired(values) if values else None,
+            within_margin=False,
+            outcome="",
+            seeds_more=None,
+            control=bool(test.get("control")),
         )
         found.append((draft, values))
     return found
 
 
-def _rises(sweep: Sweep, scores: dict[str, float], stratum: dict[str, str], axis: str, arms: list[str]) -> list[float]:
+def _where(sweep: Sweep, axis: str, test: dict[str, Any]) -> dict[str, list[str]]:
+    """A test of what is no arm (a model, a data set) is of the baseline's runs, unless it says otherwise."""
+    held = {a: [level] for a, level in sweep.baseline.items() if axis not in sweep.baseline and a in sweep.varying()}
+    return held | test.get("where", {})
+
+
+def _scores(sweep: Sweep, metric: str, read: str) -> dict[str, float]:
+    """run id -> its number."""
+    if metric.startswith(CLIPPED):
+        done = {entry.run for entry in sweep.runs if entry.state == "done"}
+        found = tokens.per_run(sweep, sweep.folder.parents[1])
+        return {run: values[metric] for run, values in found.items() if run in done}
+    gain = partial(_gain, last=sweep.manifest["endpoint"]["last"])
+    return scores.run_scores(sweep, metric, gain if read == "gain" else scores.reader(sweep, read))
+
+
+def _gain(curve: "pd.Series", last: int) -> float:
+    """The endpoint less the first evaluation, which precedes all training."""
+    values = curve.sort_index().dropna()
+    return stats.endpoint(values, last) - float(values.iloc[0]) if len(values) > last else math.nan
+
+
+def _rises(sweep: Sweep, by_run: dict[str, float], stratum: dict[str, str], axis: str, arms: list[str]) -> list[float]:
     """Per seed: least-squares slope of the score over the arms' numeric levels, times last - first level."""
     import numpy as np
 
     x = np.array([float(arm) for arm in arms])
-    columns = [verdict.by_seed(scores, sweep.having(stratum | {axis: arm})) for arm in arms]
+    columns = [scores.by_seed(by_run, sweep.having(stratum | {axis: arm})) for arm in arms]
     seeds = [s for s in sorted(columns[0]) if all(not math.isnan(c.get(s, math.nan)) for c in columns)]
     return [float(np.polyfit(x, [c[s] for c in columns], 1)[0] * (x[-1] - x[0])) for s in seeds]
 
 
-def _judge(sweep: Sweep, draft: Finding, values: list[float], p_holm: float) -> Finding:
-    end = sweep.manifest["endpoint"]
-    margin = end["margin"] if draft.metric == end["metric"] else verdict.ENTROPY_MARGIN
-    effect, outcome, within = draft.effect, "undecided", False
+def _judge(draft: Finding, values: list[float], p_holm: float) -> Finding:
+    effect, margin, outcome, within = draft.effect, draft.margin, "undecided", False
     if effect is not None and effect.n >= verdict.MIN_PAIRS:
         narrow = stats.paired(values, confidence=0.90)
         within = -margin < narrow.low and narrow.high < margin
@@ -179,10 +226,6 @@ def _sum_up(findings: list[Finding], needs: list[str]) -> tuple[str, str]:
     if word == "no difference" and {"no difference"} not in by_test.values():
         word = "supported in part"
     return word, why
-
-
-def _read(sweep: Sweep, metric: str) -> str:
-    return "last" if metric == sweep.manifest["endpoint"]["metric"] else "area"
 
 
 def _needs(test: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ smoothing and statistics.
 """
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ NOT_SET = "-"  # the level of a run that an axis (or an included cell's extra ke
 
 @dataclass(frozen=True)
 class Entry:
-    """One planned run; `labels` has a level for every axis of the sweep."""
+    """One planned run in one place of the grid; `labels` has a level for every axis of the sweep."""
 
     run: str
     seed: int
@@ -39,7 +39,8 @@ class Entry:
 class Sweep:
     """`frame` has a column per axis, then run, seed, state, step, metric, value (NaN where null was recorded).
 
-    `axes` are the spec's, and the extra keys of included cells, each with its levels in order.
+    `axes` are the spec's, and the extra keys of included cells, each with its levels in order. `runs` has each run
+    once; `aliases` are the further places of the grid that a run fills, since several points may be one cell.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Sweep:
     axes: dict[str, list[str]]
     runs: list[Entry]
     frame: "pd.DataFrame"
+    aliases: tuple[Entry, ...] = ()
 
     @property
     def missing(self) -> list[Entry]:
@@ -60,6 +62,12 @@ class Sweep:
         return {axis: str(level) for axis, level in self.manifest["baseline"].items() if axis in self.axes}
 
     @property
+    def controls(self) -> set[str]:
+        """The axes whose arms train alike by mathematics: a difference there is the instrument's error, or chance."""
+        said = self.manifest["control"]
+        return set(self.axes) if said is True else set(said or ())
+
+    @property
     def arm_axis(self) -> str | None:
         return next(iter(self.baseline), None)
 
@@ -70,13 +78,28 @@ class Sweep:
     def strata(self, axis: str | None) -> list[dict[str, str]]:
         """Every combination of the other axes' levels that the sweep plans, in the order of the axes."""
         others = self.varying(without=axis)
-        found = {tuple(entry.labels[other] for other in others) for entry in self.runs}
+        found = {tuple(self._held(entry, other) for other in others) for entry in (*self.runs, *self.aliases)}
         ordered = sorted(found, key=lambda levels: [self.axes[o].index(v) for o, v in zip(others, levels, strict=True)])
         return [dict(zip(others, levels, strict=True)) for levels in ordered]
 
     def having(self, labels: dict[str, str]) -> list[Entry]:
-        """The planned runs with these labels."""
-        return [entry for entry in self.runs if all(entry.labels[axis] == level for axis, level in labels.items())]
+        """The planned runs with these labels, also under an alias; each once, in the order of the plan.
+
+        An axis with a baseline that does not reach a run leaves it at the baseline: a recipe that fills every slot
+        itself stands beside the baseline recipe, whose slots the other axes vary.
+        """
+        places = [
+            e for e in (*self.runs, *self.aliases) if all(labels[a] in (e.labels[a], self._held(e, a)) for a in labels)
+        ]
+        return list({entry.run: entry for entry in places}.values())
+
+    def shown(self, stratum: dict[str, str]) -> dict[str, str]:
+        """What of a stratum is worth saying: not the arms held at their baseline, not the axes that do not reach it."""
+        return {axis: level for axis, level in stratum.items() if level not in (NOT_SET, self.baseline.get(axis))}
+
+    def _held(self, entry: Entry, axis: str) -> str:
+        level = entry.labels[axis]
+        return self.baseline.get(axis, level) if level == NOT_SET else level
 
     def progress(self) -> str:
         """Such as "33 of 36 runs done; 2 failed, 1 new"."""
@@ -94,14 +117,14 @@ def load(root: Path, name: str, metrics: Collection[str] | None = None) -> Sweep
     import pandas as pd
 
     manifest = read_manifest(root, name)
-    axes, entries = _entries(root, manifest)
+    axes, entries, aliases = _entries(root, manifest)
     wanted = None if metrics is None else {records.METRIC + metric for metric in metrics}
     parts = _parts(root, name, "metrics", entries, _long, lambda column: wanted is None or column in wanted)
     columns = _per_run(axes, entries, np.concatenate([part["rows"] for part in parts]))
     columns["step"] = np.concatenate([part["step"] for part in parts])
     columns["metric"] = _merged([part["metric"] for part in parts])
     columns["value"] = np.concatenate([part["value"] for part in parts])
-    return Sweep(name, root / "sweeps" / name, manifest, axes, entries, pd.DataFrame(columns, copy=False))
+    return Sweep(name, root / "sweeps" / name, manifest, axes, entries, pd.DataFrame(columns, copy=False), aliases)
 
 
 def load_evals(root: Path, name: str) -> "pd.DataFrame":
@@ -113,7 +136,7 @@ def load_evals(root: Path, name: str) -> "pd.DataFrame":
     import numpy as np
     import pandas as pd
 
-    axes, entries = _entries(root, read_manifest(root, name))
+    axes, entries, _ = _entries(root, read_manifest(root, name))
     parts = _parts(root, name, "evals", entries, _answers, lambda column: True)
     columns = _per_run(axes, entries, np.concatenate([part["rows"] for part in parts]))
     columns["step"] = np.concatenate([part["step"] for part in parts])
@@ -216,27 +239,38 @@ def _column(per_run: list[str], rows: "np.ndarray", levels: list[str]) -> "pd.Ca
     return pd.Categorical.from_codes(np.repeat(short.codes, rows), dtype=short.dtype)
 
 
-def _entries(root: Path, manifest: dict[str, Any]) -> tuple[dict[str, list[str]], list[Entry]]:
-    """The runs with their states, and the axes filled up with what only some of the runs carry.
+def _entries(root: Path, manifest: dict[str, Any]) -> tuple[dict[str, list[str]], list[Entry], tuple[Entry, ...]]:
+    """The runs with their states, their aliases, and the axes filled up with what only some of the runs carry.
 
     A conditional axis leaves some runs without a level, an included cell brings keys of its own; both would
     otherwise pass for replicates of other cells.
     """
     axes = {axis: [str(level) for level in levels] for axis, levels in manifest["axes"].items()}
-    labels = [{axis: str(level) for axis, level in run["labels"].items()} for run in manifest["runs"]]
-    for given in labels:
+    labels = [_texts(run["labels"]) for run in manifest["runs"]]
+    also = [(alias["cell"], _texts(alias["labels"])) for alias in manifest.get("aliases", [])]
+    every = [*labels, *(given for _, given in also)]
+    for given in every:
         for axis, level in given.items():
             levels = axes.setdefault(axis, [])
             if level not in levels:
                 levels.append(level)
     for axis, levels in axes.items():
-        if any(axis not in given for given in labels) and NOT_SET not in levels:
+        if any(axis not in given for given in every) and NOT_SET not in levels:
             levels.append(NOT_SET)
     states: dict[str, str] = {run["run"]: Run(root / "runs" / run["run"]).state() for run in manifest["runs"]}
-    return axes, [
-        Entry(run["run"], run["seed"], states[run["run"]], {axis: given.get(axis, NOT_SET) for axis in axes})
-        for run, given in zip(manifest["runs"], labels, strict=True)
-    ]
+
+    def entry(run: dict[str, Any], given: dict[str, str]) -> Entry:
+        return Entry(run["run"], run["seed"], states[run["run"]], {axis: given.get(axis, NOT_SET) for axis in axes})
+
+    by_cell: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for run in manifest["runs"]:
+        by_cell[run.get("cell", "")].append(run)
+    entries = [entry(run, given) for run, given in zip(manifest["runs"], labels, strict=True)]
+    return axes, entries, tuple(entry(run, given) for cell, given in also for run in by_cell[cell])
+
+
+def _texts(labels: dict[str, Any]) -> dict[str, str]:
+    return {axis: str(level) for axis, level in labels.items()}
 
 
 def read_manifest(root: Path, name: str) -> dict[str, Any]:

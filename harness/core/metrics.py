@@ -4,15 +4,18 @@ All keys, with formula and unit, are in docs/metrics.md. Leaves out: evaluation 
 (`record.py`).
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from harness import tricks
 from harness.core.collect import Collected
 from harness.core.parallel import from_all_ranks
+from harness.core.repeats import ends_in_repetition
 from harness.core.shapes import Rollout, stack
 from harness.core.step import Batch, RowLoss
 from harness.tricks import Bound
@@ -25,7 +28,7 @@ Metrics = dict[str, float | int | None]
 def rollout_metrics(collected: Collected) -> Metrics:
     """Of everything sampled in the step, before any slot but `admit`, which decides how much that is."""
     rollout, rewards = collected.rollout, collected.rewards  # 1 = right, 0 = not
-    lengths, right = rollout.lengths.double(), rewards > 0
+    lengths, right, truncated = rollout.lengths.double(), rewards > 0, rollout.truncated
     return {
         "train/accuracy": _mean(rewards),
         "train/reward_mean": _mean(rewards),
@@ -38,7 +41,10 @@ def rollout_metrics(collected: Collected) -> Metrics:
         "length/sd": _std(lengths.flatten()),
         "length/correct": _mean(lengths[right]),
         "length/wrong": _mean(lengths[~right]),
-        "length/truncated_share": _mean(rollout.truncated.double()),
+        "length/truncated_share": _mean(truncated.double()),
+        "length/repeat_share": _mean(
+            ends_in_repetition(rollout.tokens[truncated], rollout.lengths[truncated]).double()
+        ),
         "count/rounds": collected.rounds,
         "count/prompts_drawn": collected.drawn,
         "count/prompts_generated": rollout.tokens.shape[0],
@@ -89,6 +95,15 @@ def update_metrics(policy: list[float], critic: list[float], critic_loss: list[f
     return found
 
 
+@dataclass(frozen=True)
+class Clipped:
+    """Tokens whose gradient the surrogate set to 0, in every update of a step; a row of the batch once an update."""
+
+    rows: Int[Tensor, "m"]  # of the batch
+    high: Bool[Tensor, "m T"]  # A > 0
+    low: Bool[Tensor, "m T"]  # A < 0 and ρ < 1
+
+
 class RatioMetrics:
     """Clip fractions, ratio extremes and the knob's effect, over the kept tokens of all updates of one step."""
 
@@ -99,31 +114,40 @@ class RatioMetrics:
     def add(self, part: RowLoss) -> None:
         self.parts.append(part)
 
-    def result(self) -> Metrics:
+    def result(self) -> tuple[Metrics, Clipped]:
         """Of all ranks. Rows stay rows, for a sequence-level surrogate gives a token a gradient by its row."""
         self.parts = from_all_ranks(self.parts)
         if not self.parts:
-            self.parts = [RowLoss(torch.zeros(()), *(torch.zeros(0, 1),) * 2, torch.zeros(0, 1, dtype=torch.bool))]
+            none = torch.zeros(0, 1)
+            self.parts = [RowLoss(torch.zeros(()), none[:, 0].long(), none, none, none.bool())]
         logratio, advantage, kept = (
             stack([getattr(part, name) for part in self.parts]) for name in ("logratio", "advantage", "kept")
         )
         plain = tricks.bind("surrogate", "clip", {"low": 0.2, "high": 0.2})
-        ours, base = (_token_gradient(s, logratio, advantage, kept)[kept] for s in (self.surrogate, plain))
+        ours, base = (_token_gradient(s, logratio, advantage, kept) for s in (self.surrogate, plain))
+        still = kept & (ours == 0)
+        clipped = Clipped(
+            torch.cat([part.rows for part in self.parts]),
+            still & (advantage > 0),
+            still & (advantage < 0) & (logratio < 0),
+        )
+        ours, base, idle = ours[kept], base[kept], still[kept]
         ratio, sign = logratio[kept].exp(), advantage[kept]
-        up, down, idle = sign > 0, sign < 0, ours == 0
+        up, down = sign > 0, sign < 0
         share = 1 / max(1, ratio.numel())
         grid: Metrics = {
             f"clip/high_{round(100 * eps)}": int((up & (ratio > 1 + eps)).sum()) * share for eps in EPS_GRID
         }
-        return grid | {
+        found: Metrics = {
             "clip/low_20": int((down & (ratio < 1 - 0.2)).sum()) * share,
-            "clip/high": int((up & idle).sum()) * share,
-            "clip/low": int((down & idle & (ratio < 1)).sum()) * share,
+            "clip/high": int(clipped.high.sum()) * share,
+            "clip/low": int(clipped.low.sum()) * share,
             "clip/dual": int((down & idle & (ratio >= 1)).sum()) * share,
             "clip/knob_changed_tokens": int((~torch.isclose(ours, base, rtol=1e-5, atol=1e-8)).sum()),
             "ratio/max": _extreme(ratio, torch.amax),
             "ratio/min": _extreme(ratio, torch.amin),
         }
+        return grid | found, clipped
 
 
 def _token_gradient(surrogate: Bound, logratio: Tensor, advantage: Tensor, kept: Tensor) -> Tensor:

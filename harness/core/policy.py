@@ -52,6 +52,10 @@ class Policy:
         rows = [row[:length] for row, length in zip(tokens.tolist(), lengths.tolist(), strict=True)]
         return self.tokenizer.batch_decode(rows, skip_special_tokens=True)
 
+    def words(self, ids: list[int]) -> list[str]:
+        """Each token's own text, special ones included; several may read alike."""
+        return self.tokenizer.batch_decode([[i] for i in ids]) if ids else []
+
     def logprobs(
         self, rows: Rows, temperature: float, with_entropy: bool = False
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"] | None]:

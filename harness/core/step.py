@@ -129,6 +129,7 @@ class RowLoss:
     """One micro-batch's part of the loss, and what the step's metrics read from it (without gradient)."""
 
     loss: Float[Tensor, ""]
+    rows: Int[Tensor, "b"]  # of the batch
     logratio: Float[Tensor, "b T"]
     advantage: Float[Tensor, "b T"]
     kept: Bool[Tensor, "b T"]
@@ -155,7 +156,7 @@ def loss(
         offered["ref_logp"] = torch.where(kept, batch.ref_logp[index, :width], 0.0)
     gain = slots["surrogate"](offered) - slots["penalty"](offered)
     total = -scale * torch.where(kept, weight * gain, 0.0).sum()
-    return RowLoss(total, logratio.detach(), advantage, kept)
+    return RowLoss(total, index, logratio.detach(), advantage, kept)
 
 
 def micro_batches(batch: Batch, index: Int[Tensor, "b"], size: int | None) -> list[Int[Tensor, "m"]]:

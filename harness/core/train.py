@@ -17,7 +17,7 @@ import torch
 
 from harness import store, tasks
 from harness.config import RunConfig
-from harness.core import checkpoint, engines, evaluate, metrics
+from harness.core import checkpoint, engines, evaluate, metrics, tokens
 from harness.core.collect import Collected, collect
 from harness.core.learner import Learner
 from harness.core.memory import keep_freed_memory
@@ -98,13 +98,14 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
             with record.timed("update"):
                 ratios = metrics.RatioMetrics(slots["surrogate"])
                 norms = learner.update(batch, step, ratios)
-                row |= ratios.result() | metrics.update_metrics(norms.policy, norms.critic, norms.critic_loss)
+                found, clipped = ratios.result()
+                row |= found | metrics.update_metrics(norms.policy, norms.critic, norms.critic_loss)
             record.step(step, row)
+            record.write("counts", {"step": step} | tokens.counts(collected, batch.rows, clipped, learner.policy.words))
             if step % identity.evaluate.every == 0 and collected.problems:
-                rows = zip(collected.texts, collected.rewards.flatten().tolist(), strict=True)
-                shown = [{"text": text, "reward": reward} for text, reward in rows][: runtime.sample_rows]
-                first_prompt = task.problems[collected.problems[0]].prompt
-                record.write("samples", {"step": step, "prompt": first_prompt, "samples": shown})
+                shown = tokens.shown(collected, batch.rows, clipped, learner.policy.words, runtime.sample_rows)
+                prompt = task.problems[tokens.prompt(collected)].prompt
+                record.write("samples", {"step": step, "prompt": prompt, "samples": shown})
             note("running", step + 1, accuracy=row["train/accuracy"])
             if not norms.finite:
                 record.close()

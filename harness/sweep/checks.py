@@ -22,8 +22,7 @@ def check(spec: Spec, cells: tuple[Cell, ...], twins: list[tuple[Labels, Labels]
         return
     yield from _baselines(spec, cells)
     yield from _equal_arms(spec, cells, twins)
-    if not spec.control:
-        yield from _arms_without_effect(spec, cells)
+    yield from _arms_without_effect(spec, cells)
 
 
 def _baselines(spec: Spec, cells: tuple[Cell, ...]) -> Iterator[Problem]:
@@ -43,6 +42,8 @@ def _arms_without_effect(spec: Spec, cells: tuple[Cell, ...]) -> Iterator[Proble
     for members in alike.values():
         if len(members) > 1:
             for name, arms in _arms(spec, members):
+                if name in spec.control:
+                    continue
                 parts = _to_blame(arms)
                 labels = tuple(cell.labels[name] for cell, _ in arms)
                 why, cure = (" and ".join(dict.fromkeys(texts)) for texts in zip(*parts, strict=True))
@@ -53,7 +54,7 @@ def _arms_without_effect(spec: Spec, cells: tuple[Cell, ...]) -> Iterator[Proble
         listed = f"{', '.join(labels[:-1])} and {labels[-1]}"
         yield Problem(
             f"axis '{name}': {listed} train exactly alike{where}: {why}; {cure}, exclude all of them but one, or say "
-            "`control: true` for an A/A control",
+            f"`control: [{name}]` for an A/A control",
             axis.mark,
         )
 

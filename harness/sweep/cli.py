@@ -1,6 +1,7 @@
 """Arguments and dispatch of `python -m harness`. Errors for people go to stderr without a traceback, exit status 2.
 
-Exit status: 0 all done, 1 some runs failed, 2 bad input, 130 interrupted. Leaves out: the work (`commands.py`).
+Exit status: 0 all done, 1 some runs failed or an outcome of --fail-on was met, 2 bad input, 130 interrupted. Leaves
+out: the work (`commands.py`).
 """
 
 import argparse
@@ -12,7 +13,7 @@ _EPILOG = """\
 values: YAML 1.2, several as [a,b]. A sweep's name may stand for its spec.
   python -m harness plan  grid_specs/clip_higher.yaml
   python -m harness sweep grid_specs/clip_higher.yaml seeds=5 model=[small_base,small_aligned] train.steps=20
-exit status: 0 all done, 1 some runs failed, 2 bad input, 130 interrupted"""
+exit status: 0 all done, 1 some runs failed or --fail-on met, 2 bad input, 130 interrupted"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -75,13 +76,27 @@ def parser() -> argparse.ArgumentParser:
     sub = command("diff", "what differs between two recipes")
     sub.add_argument("first", metavar="A", help="a recipe; alone it is compared with vanilla")
     sub.add_argument("second", metavar="B", nargs="?", help="another recipe")
-    sub = command("verdict", "what the evidence says of a sweep's claims")
-    sub.add_argument("sweep")
+    sub = command("verdict", "what the evidence says of a sweep's arms and of the source's claims")
+    sub.add_argument("sweep", help="a spec, or a sweep's name")
+    shape = sub.add_mutually_exclusive_group()
+    shape.add_argument("--all", action="store_true", help="whole curves and entropy of every arm axis as well")
+    shape.add_argument("--json", action="store_true", help="all contrasts and claims as JSON, and nothing else")
+    sub.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="OUTCOME",
+        help="exit 1 if a claim (contradicted, undecided, ...) or an arm (trap, inconclusive, ...) has this outcome; "
+        "several with commas, or again",
+    )
     sub = command("figures", "draw a sweep's figures and the tables behind them")
-    sub.add_argument("sweep")
+    sub.add_argument("sweep", help="a spec, or a sweep's name")
+    sub.add_argument("names", nargs="*", metavar="FIGURE", help="only these, such as accuracy_by_model or effects")
     sub = command("report", "write a sweep's report: one HTML file that opens offline")
-    sub.add_argument("sweep")
-    sub.add_argument("--md", action="store_true", help="Markdown with figures instead")
+    sub.add_argument("sweep", help="a spec, or a sweep's name")
+    shape = sub.add_mutually_exclusive_group()
+    shape.add_argument("--md", action="store_true", help="Markdown with figures instead")
+    shape.add_argument("--latex", action="store_true", help="tables for a paper instead, one file each")
     sub = command("mirror", "copy a sweep's records to MLflow")
     sub.add_argument("sweep")
     sub.add_argument("--follow", action="store_true", help="go on until stopped")

@@ -1,6 +1,8 @@
 """What each command of the command line does, in a few lines; everything heavy is imported where it is used."""
 
 import argparse
+import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,12 +115,10 @@ def retry(options: argparse.Namespace) -> int:
 def _analyse(root: Path, name: str) -> None:
     """The verdict and the figures of a complete sweep; a sweep is complete without them."""
     try:
-        from analysis import figures as drawing
-        from analysis import html
-        from analysis import report as reporting
+        from analysis import drawn, html, terminal
 
-        print(reporting.verdict(root, name))
-        for path in drawing.draw(root, name):
+        print(terminal.verdict(root, name))
+        for path in drawn.current(root, name):
             print(path)
         print(html.write(root, name))
     except (ImportError, ValueError) as error:
@@ -208,31 +208,50 @@ def diff(options: argparse.Namespace) -> int:
 
 def verdict(options: argparse.Namespace) -> int:
     name = _sweep(options.root, options.sweep)
+    from analysis import outcomes, terminal
     from analysis import report as reporting
 
-    print(reporting.verdict(options.root, name))
-    return 0
+    unwanted = _outcomes(options.fail_on, outcomes.WORDS)
+    judged = reporting.judge(options.root, name)
+    text = reporting.as_json(judged) if options.json else terminal.said(judged, options.all)
+    print(text, end="" if options.json else "\n")
+    if met := outcomes.matched(judged, unwanted):
+        print(f"{name}: {met}", file=sys.stderr)
+    return int(bool(met))
+
+
+def _outcomes(given: list[str], known: Collection[str]) -> list[str]:
+    """The words of --fail-on, each once. Raises ValueError for one that no claim and no arm can have."""
+    from analysis.outcomes import spoken
+    from harness.tricks import nearest
+
+    words = [spoken(word) for part in given for word in part.split(",")]
+    for word in words:
+        if word not in known:
+            raise ValueError(f"--fail-on: no outcome '{word}'{nearest(word, known)} (there are: {', '.join(known)})")
+    return list(dict.fromkeys(words))
 
 
 def figures(options: argparse.Namespace) -> int:
     name = _sweep(options.root, options.sweep)
+    from analysis import drawn
     from analysis import figures as drawing
 
-    for path in drawing.draw(options.root, name):
+    chosen = drawing.draw(options.root, name, options.names) if options.names else drawn.draw(options.root, name)
+    for path in chosen:
         print(path)
     return 0
 
 
 def report(options: argparse.Namespace) -> int:
     name = _sweep(options.root, options.sweep)
-    if options.md:
-        from analysis import report as reporting
+    from analysis import drawn, html, latex, markdown
 
-        print(reporting.markdown(options.root, name))
-    else:
-        from analysis import html
-
-        print(html.write(options.root, name))
+    if options.latex:
+        print(*latex.write(options.root, name), sep="\n")
+        return 0
+    drawn.current(options.root, name)
+    print((markdown if options.md else html).write(options.root, name))
     return 0
 
 

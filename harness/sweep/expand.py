@@ -15,8 +15,9 @@ from harness.sweep import checks, contents, effects
 from harness.sweep.axes import Axis, Level, Setting, label_of, same
 from harness.sweep.compose import compose, is_live, look_up, put, resolve
 from harness.sweep.compose import ready as ready_sections
+from harness.sweep.design import assignments
 from harness.sweep.expression import Expression, ExpressionError
-from harness.sweep.grid import Cell, Expansion, assignments
+from harness.sweep.grid import Cell, Expansion
 from harness.sweep.keys import groups
 from harness.sweep.spec import Spec
 from harness.sweep.yaml12 import Mark, Problem, SpecError
@@ -69,7 +70,7 @@ class _Expander:
     def run(self) -> Expansion:
         excluded = merged = 0
         cells: dict[str, Cell] = {}
-        twins: list[tuple[dict[str, str], dict[str, str]]] = []  # equal ids under different labels
+        twins: list[tuple[Cell, Cell]] = []  # equal ids under different labels
         seen: set[tuple[tuple[str, str], ...]] = set()
         for point in self._points():
             key = tuple(point.labels.items())
@@ -93,19 +94,21 @@ class _Expander:
                 twin = cells.setdefault(cell.id, cell)
                 if twin is not cell:
                     merged += 1
-                    twins.append((twin.labels, cell.labels))
+                    twins.append((twin, cell))
             if len(self.problems) >= MAX_PROBLEMS:
                 break
         found = tuple(cells.values())
         if not self.problems:
-            self.problems |= dict.fromkeys(checks.check(self.spec, found, twins, excluded))
+            pairs = [(first.labels, second.labels) for first, second in twins]
+            self.problems |= dict.fromkeys(checks.check(self.spec, found, pairs, excluded))
         if self.problems:
             raise SpecError(self.spec.document, self.problems)
-        return Expansion(self.spec, found, excluded, merged, tuple(self.missing))
+        aliases = tuple((cell.id, cell.labels) for _, cell in twins)
+        return Expansion(self.spec, found, excluded, merged, aliases, tuple(self.missing))
 
     def _points(self) -> Iterator[_Point]:
         axes = self.spec.axes
-        for levels in assignments(self.spec):
+        for levels in assignments(self.spec.design, axes, self.spec.baseline):
             yield self._point(list(zip(axes, levels, strict=True)), [])
         for inclusion in self.spec.include:
             pairs = [(axis, inclusion.levels[axis.name]) for axis in axes if axis.name in inclusion.levels]

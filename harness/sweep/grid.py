@@ -1,11 +1,9 @@
-"""Cells, runs and designs: what a spec expands to. Leaves out: how a cell's configuration is made (`expand.py`)."""
+"""Cells and runs: what a spec expands to. Leaves out: how a cell's configuration is made (`expand.py`)."""
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.config import Identity, Launcher, RunConfig, Runtime
-from harness.sweep.axes import Axis, Level
 from harness.sweep.spec import Spec
 
 
@@ -48,6 +46,7 @@ class Expansion:
     cells: tuple[Cell, ...]
     excluded: int
     merged: int
+    aliases: tuple[tuple[str, dict[str, str]], ...]  # (cell id, labels): other points of the grid that are this cell
     missing_data: tuple[str, ...]  # files that a run would read and that do not exist
 
     @property
@@ -68,28 +67,3 @@ class Expansion:
                 if level.label not in out[name]:
                     out[name].append(level.label)
         return out
-
-
-def assignments(spec: Spec) -> Iterator[tuple[Level, ...]]:
-    """One level per axis for every cell of the design, the first axis slowest."""
-    if spec.design == "full" or not spec.axes:
-        yield from itertools.product(*(axis.levels for axis in spec.axes)) if spec.axes else ()
-        return
-    baseline = tuple(_baseline_level(spec, axis) for axis in spec.axes)
-    stack = tuple(axis.levels[-1] for axis in spec.axes)
-    if "baseline" in spec.starts:
-        yield baseline
-        for index, axis in enumerate(spec.axes):
-            for level in axis.levels:
-                if level is not baseline[index]:
-                    yield (*baseline[:index], level, *baseline[index + 1 :])
-    if "full" in spec.starts:
-        yield stack
-        for index in range(len(spec.axes)):
-            if stack[index] is not baseline[index]:
-                yield (*stack[:index], baseline[index], *stack[index + 1 :])
-
-
-def _baseline_level(spec: Spec, axis: Axis) -> Level:
-    label = spec.baseline.get(axis.name)
-    return next((level for level in axis.levels if level.label == label), axis.levels[0])

@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from harness import config
+from harness.sweep import design as designs
 from harness.sweep import keys, yaml12
 from harness.sweep.axes import Axis, Reader, Setting
-from harness.sweep.spec import Spec, read_design, read_seeds
+from harness.sweep.spec import Spec, read_seeds
 from harness.tricks import nearest
 
 COMMAND_LINE = "command line"
@@ -52,8 +53,7 @@ def apply(spec: Spec, words: dict[str, Any], reader: Reader, scales: tuple[str, 
         if name == "seeds":
             spec = replace(spec, seeds=read_seeds(own, value))
         elif name == "design":
-            design, starts = read_design(own, value)
-            spec = replace(spec, design=design, starts=starts)
+            spec = replace(spec, design=designs.read(own, value, spec.axes))
         elif name in by_name:
             axis = _narrow(by_name[name], value, spec, reader)
             spec = replace(spec, axes=tuple(axis if a.name == name else a for a in spec.axes))

@@ -198,7 +198,7 @@ def manifest(plan: Plan) -> dict[str, Any]:
             "goal": spec.endpoint.goal,
             "margin": spec.endpoint.margin,
         },
-        "control": spec.control,
+        "control": list(spec.control),
         "launcher": plan.launcher.kind,
         "groups": {need.group: asdict(need) for need in set(needs.values())},
         "runs": [
@@ -211,6 +211,7 @@ def manifest(plan: Plan) -> dict[str, Any]:
             }
             for run in expansion.runs()
         ],
+        "aliases": [{"cell": cell, "labels": labels} for cell, labels in expansion.aliases],
     }
 
 

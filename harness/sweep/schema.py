@@ -61,6 +61,7 @@ def schema() -> dict[str, Any]:
         "margin": {"type": "number", "minimum": 0},
     }
     starts = {"type": "array", "items": {"enum": ["baseline", "full"]}, "minItems": 1}
+    names = {"type": "array", "items": {"type": "string"}}
     kinds: dict[str, dict[str, Any]] = {
         "question": {"type": "string"},
         "source": {"type": "string"},
@@ -74,7 +75,7 @@ def schema() -> dict[str, Any]:
                 {"enum": ["full", "oat"]},
                 {
                     "type": "object",
-                    "properties": {"kind": {"enum": ["full", "oat"]}, "from": starts},
+                    "properties": {"kind": {"enum": ["full", "oat"]}, "from": starts, "within": names},
                     "additionalProperties": False,
                 },
             ]
@@ -94,7 +95,7 @@ def schema() -> dict[str, Any]:
         "claims": {"type": "array", "items": {"type": "string"}},
         "figures": {"type": "array", "items": {"type": "string"}},
         "endpoint": {"type": "object", "properties": endpoint, "additionalProperties": False},
-        "control": {"type": "boolean"},
+        "control": {"anyOf": [{"type": "boolean"}, names]},
         "resources": {
             "type": "object",
             "properties": {word: _key(key) for word, key in RESOURCES.items()},

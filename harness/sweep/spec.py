@@ -4,7 +4,7 @@
     base, set            where every cell starts; what is set after the axes (`set` items may carry a `when`)
     axes                 name -> values of one key, or named levels that set several keys; each may carry a `when`
     exclude, include     cells to leave out (a partial match or an expression); whole cells to add
-    design, seeds        full | oat; replicates, the same seeds in every cell
+    design, seeds        full | oat (`design.py`); replicates, the same seeds in every cell
     baseline, endpoint   what arms are compared with, and on which metric
     claims, figures      what the verdict and the figures are about
 
@@ -16,10 +16,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.sweep import axes as reading
+from harness.sweep import design as designs
 from harness.sweep import keys, selection, yaml12
 from harness.sweep.axes import Axis, Choice, Reader, Setting
+from harness.sweep.design import Design
 from harness.sweep.selection import Exclusion, Inclusion, Rule
 from harness.tricks import nearest
+
+# Figures of a whole sweep; every other is drawn by an axis. `analysis.figures` draws both.
+WHOLE_FIGURES = ("effects", "claims", "summary", "main_effects", "interactions", "effect_vs_compute")
 
 WORDS = {
     "question": "one sentence that the sweep answers (required)",
@@ -29,13 +34,13 @@ WORDS = {
     "axes": "what varies: axis -> list of values, {key, values, when}, or named levels",
     "exclude": "cells to leave out: partial matches or expressions",
     "include": "whole cells to add",
-    "design": "full (default), oat, or {kind: oat, from: [baseline, full]}",
+    "design": f"which combinations: {designs.TAKES}",
     "seeds": "replicates, the same in every cell: a number, or {n: 3, start: 100}",
     "baseline": "axis -> level that arms are compared with",
     "claims": "ids of claims that the verdict is about",
     "figures": "names of figures to draw",
     "endpoint": "{metric, last, goal, margin} of the verdict",
-    "control": "true for an A/A control, whose arms must not differ",
+    "control": "axes whose arms must not differ, an A/A control; true for all",
     "resources": "{minutes, gpus, cpus, mem_gb} of one run",
 }
 RESOURCES = {
@@ -69,14 +74,13 @@ class Spec:
     axes: tuple[Axis, ...]
     exclude: tuple[Exclusion, ...]
     include: tuple[Inclusion, ...]
-    design: Literal["full", "oat"]
-    starts: tuple[str, ...]  # of an oat design: from the baseline, from the full stack, or both
+    design: Design
     seeds: tuple[int, ...]
     baseline: dict[str, str]
     claims: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
     endpoint: Endpoint = field(default_factory=Endpoint)
-    control: bool = False
+    control: tuple[str, ...] = ()  # axes whose arms train alike by mathematics
     overrides: tuple[str, ...] = ()  # as typed
     last: tuple[Setting, ...] = ()  # the command line's keys, set after everything
 
@@ -113,7 +117,7 @@ def build(document: yaml12.Document, overrides: tuple[str, ...] = ()) -> Spec:
     axes = reading.read_axes(reader)
     scales = reading.scales_meant(choices["scale"], axes)
     reading.check_choices(reader, base_choices, axes, scales)
-    design, starts = read_design(reader, reader.get("design", "full"), "design")
+    design = designs.read(reader, reader.get("design", "full"), axes, "design")
     spec = Spec(
         document=document,
         question=_text(reader, "question", required=True),
@@ -125,13 +129,12 @@ def build(document: yaml12.Document, overrides: tuple[str, ...] = ()) -> Spec:
         exclude=selection.read_exclude(reader, axes),
         include=selection.read_include(reader, axes, scales),
         design=design,
-        starts=starts,
         seeds=read_seeds(reader, reader.get("seeds", 1), "seeds"),
         baseline=_baseline(reader, axes),
         claims=_claims(reader),
         figures=_figures(reader, axes),
         endpoint=_endpoint(reader),
-        control=_flag(reader, "control"),
+        control=_control(reader, axes),
         overrides=overrides,
     )
     spec = command_line.apply(spec, words, reader, scales)
@@ -152,18 +155,6 @@ def read_seeds(reader: Reader, value: Any, *place: str) -> tuple[int, ...]:
         )
         return (0,)
     return tuple(range(start, start + n))
-
-
-def read_design(reader: Reader, value: Any, *place: str) -> tuple[Literal["full", "oat"], tuple[str, ...]]:
-    given = value if isinstance(value, dict) else {"kind": value}
-    kind, starts = given.get("kind"), given.get("from", ["baseline"])
-    if kind not in ("full", "oat") or set(given) - {"kind", "from"}:
-        reader.add(f"design takes full, oat, or {{kind: oat, from: [baseline, full]}}, not {value!r}", *place)
-        return "full", ()
-    if not isinstance(starts, list) or not starts or set(map(str, starts)) - {"baseline", "full"}:
-        reader.add(f"design's `from` takes [baseline], [full] or [baseline, full], not {starts!r}", *place)
-        return "full", ()
-    return ("oat", tuple(starts)) if kind == "oat" else ("full", ())
 
 
 def _base(reader: Reader) -> tuple[list[Choice], tuple[Setting, ...]]:
@@ -270,15 +261,21 @@ def _figures(reader: Reader, axes: tuple[Axis, ...]) -> tuple[str, ...]:
     named, names = _names(reader, "figures"), [axis.name for axis in axes]
     for index, name in enumerate(named):
         metric, by, axis = name.partition("_by_")
-        if not (metric and by) or (axis not in names and names):
+        if name not in WHOLE_FIGURES and (not (metric and by) or (axis not in names and names)):
             there = ", ".join(f"{metric or 'accuracy'}_by_{known}" for known in names)
-            reader.add(f"figures are named <metric>_by_<axis> ({there}), not '{name}'", "figures", index)
+            whole = f"or are one of {', '.join(WHOLE_FIGURES)}"
+            reader.add(f"figures are named <metric>_by_<axis> ({there}) {whole}; not '{name}'", "figures", index)
     return named
 
 
-def _flag(reader: Reader, key: str) -> bool:
-    value = reader.get(key, False)
-    if not isinstance(value, bool):
-        reader.add(f"{key} takes true or false, not {value!r}", key)
-        return False
-    return value
+def _control(reader: Reader, axes: tuple[Axis, ...]) -> tuple[str, ...]:
+    value, names = reader.get("control", False), [axis.name for axis in axes]
+    if isinstance(value, bool):
+        return tuple(names) if value else ()
+    if not isinstance(value, list):
+        reader.add(f"control takes true, false or a list of axes, not {value!r}", "control")
+        return ()
+    for name in value:
+        if name not in names:
+            reader.add(f"control: no axis '{name}'{nearest(str(name), names)} (axes: {', '.join(names)})", "control")
+    return tuple(map(str, value))

@@ -211,6 +211,7 @@ def test_rollout_metrics_by_hand() -> None:
     assert (m["length/mean"], m["length/correct"], m["length/wrong"]) == (3.0, pytest.approx(8 / 3), 4.0)
     assert m["length/sd"] == pytest.approx(math.sqrt(2 / 3))
     assert m["length/truncated_share"] == 0.25
+    assert m["length/repeat_share"] == 1.0  # the only truncated response is 0 0 0 0
     assert (m["count/prompts_generated"], m["count/tokens_generated"]) == (2, 12)
 
 
@@ -219,8 +220,8 @@ def test_ratio_metrics_by_hand() -> None:
     sign = torch.tensor([[1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0]])
     kept = torch.tensor([[True] * 6 + [False]])
     m = metrics.RatioMetrics(tricks.bind("surrogate", "clip", {"high": 0.28}))
-    m.add(RowLoss(torch.tensor(0.0), ratio.log(), sign, kept))
-    got = m.result()
+    m.add(RowLoss(torch.tensor(0.0), torch.arange(len(kept)), ratio.log(), sign, kept))
+    got, _ = m.result()
     # of six kept tokens: A > 0 above 1.2 are 1.25 and 1.30; above 1.24 the same; above 1.28 one; above 1.32 none
     assert [got[f"clip/high_{e}"] for e in (20, 24, 28, 32)] == pytest.approx([2 / 6, 2 / 6, 1 / 6, 0])
     assert got["clip/low_20"] == pytest.approx(1 / 6)  # A < 0 and ratio .7
@@ -231,5 +232,6 @@ def test_ratio_metrics_by_hand() -> None:
 
 def test_the_baseline_clip_changes_no_token_against_itself() -> None:
     m = metrics.RatioMetrics(tricks.bind("surrogate", "clip", {}))
-    m.add(RowLoss(torch.tensor(0.0), torch.randn(4, 9), torch.randn(4, 9), torch.ones(4, 9, dtype=torch.bool)))
-    assert m.result()["clip/knob_changed_tokens"] == 0
+    ones = torch.ones(4, 9, dtype=torch.bool)
+    m.add(RowLoss(torch.tensor(0.0), torch.arange(4), torch.randn(4, 9), torch.randn(4, 9), ones))
+    assert m.result()[0]["clip/knob_changed_tokens"] == 0

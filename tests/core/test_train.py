@@ -16,7 +16,7 @@ from tests.core.conftest import MakeRun
 
 
 def curve(run: store.Run) -> str:
-    return "\n".join(store.dump_json(run.read(kind)) for kind in ("metrics", "evals", "samples"))
+    return "\n".join(store.dump_json(run.read(kind)) for kind in ("metrics", "evals", "counts", "samples"))
 
 
 def test_two_runs_of_one_seed_are_byte_equal_and_another_seed_is_not(make_run: MakeRun) -> None:
@@ -123,7 +123,8 @@ def test_arms_of_one_seed_share_prompts_and_noise(make_run: MakeRun) -> None:
     assert low.id != high.id
     train(low)
     train(high)
-    assert low.read("samples")[0] == high.read("samples")[0]
+    texts = [[sample["text"] for sample in run.read("samples")[0]["samples"]] for run in (low, high)]
+    assert texts[0] == texts[1]
     first = [run.read("metrics")[0]["m"] for run in (low, high)]
     assert first[0]["policy/entropy"] == first[1]["policy/entropy"]
     assert first[0]["clip/high_20"] > 0  # the knob bites here,

@@ -133,7 +133,7 @@ def workers(runs: list[store.Run]) -> list[int]:
 
 def curve(run: store.Run) -> str:
     """Everything recorded of it."""
-    return "\n".join(store.dump_json(run.read(kind)) for kind in ("metrics", "evals", "samples"))
+    return "\n".join(store.dump_json(run.read(kind)) for kind in ("metrics", "evals", "counts", "samples"))
 
 
 def kill(pid: int) -> bool:

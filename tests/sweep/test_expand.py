@@ -51,6 +51,24 @@ def test_leave_one_out_of_the_full_stack(grid: Grid) -> None:
     assert both.merged == 2
 
 
+def test_one_at_a_time_within_every_combination_of_some_axes(grid: Grid) -> None:
+    cells = labels(grid(THREE + "design: {kind: oat, within: [train.lr]}"))
+    around = [("3", "0"), ("4", "0"), ("5", "0"), ("3", "1")]
+    assert cells == [(lr, *rest) for lr in ("1e-4", "2e-4") for rest in around]
+
+
+def test_points_that_are_one_cell_are_its_aliases(grid: Grid) -> None:
+    expansion = grid("""
+axes:
+  recipe: [vanilla, grpo]
+  weight: {key: tricks.weight, values: [token_mean, sequence_mean], when: recipe == "vanilla"}
+design: oat
+""")
+    plain, grpo = expansion.cells
+    assert (plain.labels, grpo.labels) == ({"recipe": "vanilla", "weight": "token_mean"}, {"recipe": "grpo"})
+    assert expansion.aliases == ((grpo.id, {"recipe": "vanilla", "weight": "sequence_mean"}),)
+
+
 def test_runs_are_cells_times_seeds_with_whole_replicates_first(grid: Grid) -> None:
     expansion = grid(THREE + "seeds: {n: 2, start: 7}")
     runs = list(expansion.runs())

@@ -27,7 +27,7 @@ def test_a_clip_axis_needs_more_than_one_update(problems: Problems, grid: Grid) 
     assert problems(CLIP + "base: {train.updates_per_rollout: 1, train.epochs: 1}").startswith(
         "spec.yaml:2:8: axis 'eps': 0.2 and 0.28 train exactly alike: with train.updates_per_rollout = 1 every ratio "
         "is 1, where the gradient of every surrogate is A; set train.updates_per_rollout: 4 in `base`, exclude all of "
-        "them but one, or say `control: true` for an A/A control\n"
+        "them but one, or say `control: [eps]` for an A/A control\n"
     )
     assert len(grid(CLIP.removeprefix("question: q\n") + "base: {train.updates_per_rollout: 2}").cells) == 2
 
@@ -79,7 +79,7 @@ REWARD = "axes: {tricks.reward: [raw, affine]}\nbase: {tricks.advantage: %s}\n"
 def test_a_reward_scale_cancels_in_a_z_score(name: str, problems: Problems, grid: Grid) -> None:
     body = REWARD % name
     refused(problems, body, f"raw and affine {ALIKE}: a rescaled reward cancels under tricks.advantage = {name}")
-    refused(problems, body, "(group_mean)", "control: true")
+    refused(problems, body, "(group_mean)", "control: [tricks.reward]")
     assert len(grid(body + "control: true").cells) == 2
 
 

@@ -6,7 +6,7 @@ seed of a cell shares its identity. Leaves out: the store (`plan.py`).
 
 import gc
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness import config
@@ -54,6 +54,7 @@ class _Point:
     settings: list[Setting]
     labels: dict[str, str]
     values: dict[str, Any]
+    included: bool = False  # asked for by itself: no exclusion takes it away
 
 
 class _Expander:
@@ -82,7 +83,7 @@ class _Expander:
                 tree = self._tree(point)
                 if tree is None:
                     continue
-                if self._is_excluded(tree, point):
+                if not point.included and self._is_excluded(tree, point):
                     excluded += 1
                     continue
                 cell = self._cell(tree, point)
@@ -114,7 +115,7 @@ class _Expander:
             pairs = [(axis, inclusion.levels[axis.name]) for axis in axes if axis.name in inclusion.levels]
             point = self._point(pairs, list(inclusion.settings))
             point.labels.update({setting.key: label_of(setting.value) for setting in inclusion.settings})
-            yield point
+            yield replace(point, included=True)
 
     def _point(self, pairs: list[tuple[Axis, Level]], extra: list[Setting]) -> _Point:
         point = _Point(dict(self.spec.choices), [], {}, dict.fromkeys(axis.name for axis in self.spec.axes))

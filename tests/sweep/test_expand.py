@@ -69,6 +69,11 @@ design: oat
     assert expansion.aliases == ((grpo.id, {"recipe": "vanilla", "weight": "sequence_mean"}),)
 
 
+def test_what_is_excluded_may_be_included_by_itself(grid: Grid) -> None:
+    cells = labels(grid(THREE + "exclude: [train.steps != 3]\ninclude: [{train.lr: 1e-4, train.steps: 5}]"))
+    assert ("1e-4", "5") in [cell[:2] for cell in cells] and len(cells) == 4 + 1
+
+
 def test_runs_are_cells_times_seeds_with_whole_replicates_first(grid: Grid) -> None:
     expansion = grid(THREE + "seeds: {n: 2, start: 7}")
     runs = list(expansion.runs())

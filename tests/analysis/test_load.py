@@ -70,6 +70,45 @@ def test_included_cells_and_absent_axes_are_no_replicates(tmp_path: Path) -> Non
     assert len(sweep.having({"recipe": "clip", "train.lr": "-", "high": "0.20"})) == 1
 
 
+def test_an_axis_that_does_not_reach_a_run_leaves_it_at_the_baseline(tmp_path: Path) -> None:
+    axes = {"recipe": ["vanilla", "grpo"], "weight": ["token_mean", "sequence_mean"]}
+    root = write_sweep(tmp_path, axes, {"recipe": "vanilla", "weight": "token_mean"}, flat, seeds=1)
+    runs = json.loads((root / "sweeps/made/manifest.json").read_text())["runs"][:3]
+    runs[1]["labels"], runs[2]["labels"] = {"recipe": "vanilla", "weight": "sequence_mean"}, {"recipe": "grpo"}
+    sweep = load.load(change_manifest(root, runs=runs), "made")
+    assert sweep.strata("recipe") == [{"weight": "token_mean"}, {"weight": "sequence_mean"}]
+    assert [e.run for e in sweep.having({"recipe": "grpo", "weight": "token_mean"})] == [runs[2]["run"]]
+    assert sweep.having({"recipe": "grpo", "weight": "sequence_mean"}) == []
+    assert sweep.runs[2].labels["weight"] == "-"  # though it is not said of the run
+
+
+def test_a_run_stands_under_each_of_its_labels_and_counts_once(tmp_path: Path) -> None:
+    axes = {"recipe": ["vanilla", "grpo"], "weight": ["token_mean", "sequence_mean"]}
+    root = write_sweep(tmp_path, axes, {"recipe": "vanilla", "weight": "token_mean"}, flat, seeds=2)
+    runs = json.loads((root / "sweeps/made/manifest.json").read_text())["runs"][:4]
+    grpo = [run | {"labels": {"recipe": "grpo"}} for run in runs[2:]]
+    also = [{"cell": grpo[0]["cell"], "labels": {"recipe": "vanilla", "weight": "sequence_mean"}}]
+    sweep = load.load(change_manifest(root, runs=runs[:2] + grpo, aliases=also), "made")
+    assert len(sweep.runs) == 4 and sweep.progress() == "4 of 4 runs done" and sweep.frame["run"].nunique() == 4
+    by_weight = sweep.having({"recipe": "vanilla", "weight": "sequence_mean"})
+    assert [e.run for e in by_weight] == [run["run"] for run in grpo] and [e.seed for e in by_weight] == [0, 1]
+    assert sweep.having({"recipe": "grpo"}) == [e for e in sweep.runs if e.labels["recipe"] == "grpo"]
+
+
+def test_what_is_held_or_absent_is_not_shown(tmp_path: Path) -> None:
+    axes = {"model": ["small", "large"], "clip": ["0.20", "0.28"], "keep": ["all", "some"]}
+    sweep = load.load(write_sweep(tmp_path, axes, {"clip": "0.20", "keep": "all"}, flat, seeds=1), "made")
+    assert sweep.shown({"model": "small", "clip": "0.20", "keep": "some"}) == {"model": "small", "keep": "some"}
+    assert sweep.shown({"model": "small", "clip": "-", "keep": "all"}) == {"model": "small"}
+
+
+def test_controls_are_some_axes_or_all(tmp_path: Path) -> None:
+    root = write_sweep(tmp_path, {"a": ["1", "2"], "b": ["1"]}, {"a": "1"}, flat, seeds=1)
+    said = {False: set(), True: {"a", "b"}}
+    assert {value: load.load(change_manifest(root, control=value), "made").controls for value in said} == said
+    assert load.load(change_manifest(root, control=["b"]), "made").controls == {"b"}
+
+
 def test_a_sweep_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no sweep 'made'.*there is none yet: python -m harness sweep"):
         load.load(tmp_path, "made")

@@ -5,6 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import store
+from harness.sweep import columns
 from harness.sweep import plan as plans
 from harness.sweep.plan import Plan
 
@@ -12,7 +13,7 @@ MAX_CELLS = 30
 
 
 def show(plan: Plan, console: Console, num_workers: int) -> None:
-    """Prints the plan. Arms (axes that the baseline names) stand last, other axes before them."""
+    """Prints the plan, cell by cell as `columns` has them."""
     spec, expansion = plan.expansion.spec, plan.expansion
     console.print(Text(spec.question, style="bold"), soft_wrap=True)
     if spec.source:
@@ -53,12 +54,10 @@ def show(plan: Plan, console: Console, num_workers: int) -> None:
 
 
 def _cells(plan: Plan) -> Table:
-    axes = list(plan.expansion.axis_labels())
-    arms = [axis for axis in axes if axis in plan.expansion.spec.baseline]
-    order = [axis for axis in axes if axis not in arms] + arms
+    axes, baseline = list(plan.expansion.axis_labels()), plan.expansion.spec.baseline
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for axis in order:
-        table.add_column(axis)
+    for name in columns.names(axes, baseline):
+        table.add_column(name)
     table.add_column("cell", style="dim")
     table.add_column("done", justify="right")
     table.add_column("")
@@ -66,8 +65,7 @@ def _cells(plan: Plan) -> Table:
         states = [plan.states[f"{cell.id}-s{seed}"] for seed in plan.expansion.spec.seeds]
         done = sum(state in store.FINISHED for state in states)
         other = sorted({state for state in states if state not in (*store.FINISHED, "new")})
-        labels = [cell.labels.get(axis, "·") for axis in order]
-        table.add_row(*labels, cell.id, f"{done}/{len(states)}", ", ".join(other))
+        table.add_row(*columns.cells(cell.labels, axes, baseline), cell.id, f"{done}/{len(states)}", ", ".join(other))
     return table
 
 

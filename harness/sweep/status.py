@@ -19,7 +19,7 @@ from rich.text import Text
 
 from harness import scheduler, store
 from harness.store import ENDED, FINISHED
-from harness.sweep import hours
+from harness.sweep import columns, hours
 
 POLL = 2.0  # seconds between looks at a sweep that is followed
 MAX_ROWS = 40  # cells shown; beyond it those at work and failed come first
@@ -57,10 +57,10 @@ def table(manifest: dict[str, Any], statuses: Statuses, queue: str = "") -> Grou
     shown = found
     if len(found) > MAX_ROWS:
         shown = sorted(found, key=lambda row: (-row.count("failed"), -row.count("running")))[:MAX_ROWS]
-    axes = list(manifest["axes"])
+    axes, baseline = list(manifest["axes"]), manifest["baseline"]
     out = Table(box=None, pad_edge=False, header_style="bold")
-    for axis in axes:
-        out.add_column(axis)
+    for name in columns.names(axes, baseline):
+        out.add_column(name)
     out.add_column("done", justify="right")
     out.add_column("seeds")
     out.add_column("accuracy", justify="right")
@@ -68,7 +68,7 @@ def table(manifest: dict[str, Any], statuses: Statuses, queue: str = "") -> Grou
         out.add_column(f"at step {step}", justify="right")
     out.add_column("now")
     for row in shown:
-        labels = [row.labels.get(axis, "·") for axis in axes]
+        labels = columns.cells(row.labels, axes, baseline)
         done = f"{row.count(*FINISHED)}/{len(row.seeds)}"
         trimmed = [] if step is None else [_accuracy_at(row, step)]
         out.add_row(*labels, done, _marks(row), _accuracy(row), *trimmed, _now(row))
@@ -129,11 +129,11 @@ def _progress(status: dict[str, Any]) -> str:
 def failures(manifest: dict[str, Any], statuses: Statuses) -> list[str]:
     """One line per failed run: who it is, and its last error line."""
     failed = [run for run in manifest["runs"] if statuses.get(run["run"], {}).get("state") == "failed"]
-    return [f"✗ {run['run']}  {_name(run)}: {statuses[run['run']].get('error', '')}" for run in failed]
+    return [f"✗ {run['run']}  {_name(manifest, run)}: {statuses[run['run']].get('error', '')}" for run in failed]
 
 
-def _name(run: dict[str, Any]) -> str:
-    return " ".join([*(f"{axis}={label}" for axis, label in run["labels"].items()), f"s{run['seed']}"])
+def _name(manifest: dict[str, Any], run: dict[str, Any]) -> str:
+    return f"{columns.line(run['labels'], list(manifest['axes']), manifest['baseline'])} s{run['seed']}"
 
 
 def summary(statuses: Statuses, left: float | None = None) -> Text:
@@ -198,7 +198,7 @@ class EventLines:
 
     def __init__(self, manifest: dict[str, Any], console: Console) -> None:
         self.console, self.progress = console, Progress()
-        self.names = {run["run"]: _name(run) for run in manifest["runs"]}
+        self.names = {run["run"]: _name(manifest, run) for run in manifest["runs"]}
         self.seen: dict[str, str] = {}
 
     def __enter__(self) -> "EventLines":

@@ -106,7 +106,7 @@ def test_status_as_json_is_for_scripts(tmp_path: Path, capsys: pytest.CaptureFix
     run = _run(tmp_path)
     run.write_status("done", step=4, accuracy=0.5)
     entry = {"run": run.id, "cell": run.id[:16], "seed": 0, "labels": {"eps": "0.2"}}
-    manifest = {"question": "does it?", "axes": {"eps": ["0.2"]}, "runs": [entry]}
+    manifest = {"question": "does it?", "axes": {"eps": ["0.2"]}, "baseline": {}, "runs": [entry]}
     folder = tmp_path / "sweeps" / "clip"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text(json.dumps(manifest))

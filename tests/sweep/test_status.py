@@ -10,12 +10,13 @@ import pytest
 from rich.console import Console
 
 from harness import store
-from harness.sweep import hours, plan, present, spec, status
+from harness.sweep import columns, hours, plan, present, spec, status
 
 MANIFEST: dict[str, Any] = {
     "name": "clip",
     "question": "does it?",
     "axes": {"model": ["a", "b"], "eps": ["0.20"]},
+    "baseline": {"eps": "0.20"},
     "runs": [
         {"run": f"{cell}-s{seed}", "cell": cell, "seed": seed, "labels": {"model": model, "eps": "0.20"}}
         for cell, model in (("c0", "a"), ("c1", "b"))
@@ -112,6 +113,28 @@ def test_the_estimate_is_measured_where_it_can_be(made: plan.Plan, tmp_path: Pat
     guess = plan.estimate(made, 2)
     assert guess.cpu_hours == pytest.approx(5 * 180 / 3600)  # five runs of the same kind are left
     assert guess.measured == 1
+
+
+def test_gpu_hours_count_every_gpu_of_a_run(write: Callable[..., Path], no_weights: None, tmp_path: Path) -> None:
+    text = "question: q?\naxes: {train.lr: [1e-4, 2e-4]}\nseeds: 3\nresources: {minutes: 45, gpus: 8}\n"
+    guess = plan.estimate(plan.of(spec.read(write(text, "gpus.yaml")), tmp_path), 2)
+    assert guess.gpu_hours == pytest.approx(6 * 8 * 0.75)  # six runs of 45 minutes on eight GPUs
+    assert guess.wall_hours == pytest.approx(6 * 0.75 / 2)
+
+
+def test_many_arms_share_a_column_that_says_what_differs() -> None:
+    baseline = {"recipe": "vanilla", "clip": "0.20", "keep": "all", "weight": "token"}
+    axes = ["model", *baseline]
+    assert columns.names(axes, baseline) == ["model", "differs"]
+    assert columns.cells({"model": "small", **baseline}, axes, baseline) == ["small", "baseline"]
+    other = {"model": "small", "recipe": "vanilla", "clip": "0.28", "keep": "some", "weight": "token"}
+    assert columns.cells(other, axes, baseline) == ["small", "clip 0.28, keep some"]
+    alone = {"model": "small", "recipe": "dapo"}  # the other axes do not reach it
+    assert columns.cells(alone, axes, baseline) == ["small", "recipe dapo"]
+    assert columns.line(alone, axes, baseline) == "model=small recipe dapo"
+    few = {"clip": "0.20"}
+    assert columns.names(["clip", "model"], few) == ["model", "clip"]
+    assert columns.line({"model": "small", "clip": "0.28"}, ["clip", "model"], few) == "model=small clip=0.28"
 
 
 def test_the_plan_is_printed_with_arms_last(made: plan.Plan) -> None:

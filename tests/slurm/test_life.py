@@ -61,10 +61,10 @@ def test_preempted(site: Site, cluster: Cluster, undisturbed: dict[str, str], pa
     site.slow(0.05)
     assert "running" not in site.states()
     assert site.states().count("stopped") == 3  # each saved where it stood
+    assert site.steps() >= before
     cluster.cancel(job)
     site.wait_done()
     site.check(undisturbed)
-    assert before > 10
     assert max(len(run.notes()) for run in site.runs()) >= 4  # begin, end, begin, end
 
 
@@ -118,7 +118,6 @@ def test_a_split_brain_writes_no_run_twice(site: Site, cluster: Cluster, undistu
     site.submit()
     site.wait(lambda: len(site.workers()) == 3 and site.steps() > 3)
     node = next(job["node"] for job in cluster.jobs() if job["state"] == "RUNNING")
-    before = {run.id: run.owner()["pid"] for run in site.runs() if run.owner()}
     cluster.kill_node(node, with_jobs=False)
     site.wait(lambda: any(job["restarts"] == "1" and job["state"] == "RUNNING" for job in cluster.jobs()), 90)
     site.slow(0.3)
@@ -126,7 +125,6 @@ def test_a_split_brain_writes_no_run_twice(site: Site, cluster: Cluster, undistu
     site.check(undisturbed)
     logs = site.logs()
     assert "taken over" in logs  # the ghost noticed
-    assert before
 
 
 def test_a_cancelled_task_does_not_come_back_and_the_same_command_goes_on(
@@ -136,7 +134,7 @@ def test_a_cancelled_task_does_not_come_back_and_the_same_command_goes_on(
     site.submit(tasks=2)
     site.wait(lambda: len(site.workers()) == 2 and site.steps() > 4)
     site.slow(0.05)
-    first, second = (job["id"] for job in cluster.jobs())
+    first = cluster.jobs()[0]["id"]
     cluster.cancel(first)
     site.wait(lambda: first not in {job["id"] for job in cluster.jobs()}, 30)
     code, output = site("cancel", "rates")
@@ -147,7 +145,6 @@ def test_a_cancelled_task_does_not_come_back_and_the_same_command_goes_on(
     site.submit(tasks=2)
     site.wait_done()
     site.check(undisturbed)
-    assert second
 
 
 def test_a_full_disk_costs_nothing_that_was_made(

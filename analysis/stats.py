@@ -6,11 +6,14 @@ of 95 % at three seeds. Leaves out: what the numbers mean for a trick (`verdict.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 
@@ -31,19 +34,26 @@ class Paired:
 
 def endpoint(curve: "pd.Series", last: int) -> float:
     """Mean of the last `last` evaluations of one run, never its best; NaN where there are fewer."""
-    values = curve.sort_index().dropna()
-    return float(values.iloc[-last:].mean()) if len(values) >= last else math.nan
+    _, values = _known(curve)
+    return float(values[-last:].mean()) if len(values) >= last else math.nan
 
 
 def area(curve: "pd.Series") -> float:
     """∫ value d(step) / (last step - first step) by trapezoids: the mean height of the curve. NaN under two points."""
     import numpy as np
 
-    values = curve.sort_index().dropna()
-    if len(values) < 2:
-        return math.nan
-    steps = values.index.to_numpy(dtype=float)
-    return float(np.trapezoid(values.to_numpy(), steps) / (steps[-1] - steps[0]))
+    steps, values = _known(curve)
+    return float(np.trapezoid(values, steps) / (steps[-1] - steps[0])) if len(values) > 1 else math.nan
+
+
+def _known(curve: "pd.Series") -> "tuple[np.ndarray, np.ndarray]":
+    """Steps in order and their values, without NaN; in numpy, since a report reads thousands of curves."""
+    import numpy as np
+
+    steps, values = curve.index.to_numpy(dtype=float), curve.to_numpy(dtype=float)
+    order = np.argsort(steps, kind="stable")
+    order = order[~np.isnan(values[order])]
+    return steps[order], values[order]
 
 
 def paired(differences: Sequence[float], confidence: float = 0.95) -> Paired:
@@ -58,7 +68,7 @@ def paired(differences: Sequence[float], confidence: float = 0.95) -> Paired:
         return Paired(mean, math.nan, math.nan, math.nan, n, math.nan)
     sd = math.sqrt(math.fsum((d - mean) ** 2 for d in differences) / (n - 1))
     error = sd / math.sqrt(n)
-    half = float(stats.t.ppf(0.5 + confidence / 2, n - 1)) * error
+    half = _quantile(0.5 + confidence / 2, n - 1) * error
     p = float(2 * stats.t.sf(abs(mean) / error, n - 1)) if error else float(mean == 0)
     return Paired(mean, mean - half, mean + half, sd, n, p)
 
@@ -103,18 +113,22 @@ def seeds_needed(effect: float, sd: float, power: float = 0.8, alpha: float = 0.
     """Pairs for a two-sided paired t test to find `effect` with `power`; at least 3; inf for no effect."""
     if effect == 0:
         return math.inf
-    return next((n for n in range(3, 1000) if _power(abs(effect), sd, n, alpha) >= power), math.inf)
+    numbers = range(3, 1000)
+    place = bisect_left(numbers, power, key=lambda n: _power(abs(effect), sd, n, alpha))
+    return numbers[place] if place < len(numbers) else math.inf
 
 
 def detectable(sd: float, n: int, power: float = 0.8, alpha: float = 0.05) -> float:
     """The smallest true difference that n pairs find with `power` (minimum detectable effect); NaN for n < 2."""
+    return math.nan if n < 2 else sd * _detectable(n, power, alpha)
+
+
+@lru_cache(maxsize=1024)
+def _detectable(n: int, power: float, alpha: float) -> float:
+    """In standard deviations; a sweep asks for the same few n again and again."""
     from scipy.optimize import brentq
 
-    if n < 2 or math.isnan(sd):
-        return math.nan
-    if sd == 0:
-        return 0.0
-    return float(sd * brentq(lambda d: _power(d, 1.0, n, alpha) - power, 1e-6, 100.0))
+    return float(brentq(lambda d: _power(d, 1.0, n, alpha) - power, 1e-6, 100.0))
 
 
 def _power(effect: float, sd: float, n: int, alpha: float) -> float:
@@ -123,7 +137,15 @@ def _power(effect: float, sd: float, n: int, alpha: float) -> float:
     if sd == 0:
         return 1.0
     # A rejection in the wrong direction is left out: it is no find, and scipy's lower tail is NaN far out.
-    return float(stats.nct.sf(stats.t.ppf(1 - alpha / 2, n - 1), n - 1, min(effect / sd * math.sqrt(n), 30.0)))
+    return float(stats.nct.sf(_quantile(1 - alpha / 2, n - 1), n - 1, min(effect / sd * math.sqrt(n), 30.0)))
+
+
+@lru_cache(maxsize=4096)
+def _quantile(probability: float, df: int) -> float:
+    """Of Student's t; scipy takes a tenth of a millisecond for each, and a sweep asks for the same ones."""
+    from scipy import stats
+
+    return float(stats.t.ppf(probability, df))
 
 
 BANDS = {

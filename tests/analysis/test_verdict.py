@@ -99,3 +99,67 @@ def test_one_axis_at_a_time_judges_every_axis_with_a_baseline(tmp_path: Path) ->
     runs = [e for e in load.read_manifest(root, "made")["runs"] if e["labels"] != {"x": "1", "y": "1"}]
     found = verdict.judge(load.load(change_manifest(root, runs=runs), "made"))
     assert [(c.axis, c.arm, c.word) for c in found if c.read == "last"] == [("x", "1", "trick"), ("y", "1", "trap")]
+
+
+def thirsty(root: Path, tokens: float, recorded: bool = True) -> Path:
+    """Arm b learns .01 per ten steps like arm a, and takes `tokens` times its tokens and half again its length."""
+
+    def curve(labels: dict[str, str], seed: int, step: int) -> dict[str, float]:
+        cost, longer = (tokens, 1.5) if labels["arm"] == "b" else (1.0, 1.0)
+        found = {"eval/accuracy": 0.5 + 0.001 * step, "eval/length": 20.0 * longer + seed}
+        return found | ({"count/tokens_generated": 100.0 * cost} if recorded else {})
+
+    return write_sweep(root, {"arm": ["a", "b"]}, {"arm": "a"}, curve, seeds=3)
+
+
+def test_an_arm_that_only_spends_more_is_a_trap_at_equal_tokens(tmp_path: Path) -> None:
+    root = thirsty(tmp_path, 2.0)
+    assert words(root)["b"] == "neutral"
+    # a ends on 6,000 tokens; its last two evaluations, .55 and .56, were made by 5,000 and 6,000, where b, at steps
+    # 25 and 30, has .525 and .53
+    equal = judged(root, read="tokens")["b"]
+    assert (equal.baseline_mean, equal.arm_mean) == (pytest.approx(0.555), pytest.approx(0.5275))
+    assert (equal.word, equal.material) == ("trap", True)
+
+
+def test_equal_tokens_are_the_endpoint_where_arms_cost_the_same(tmp_path: Path) -> None:
+    root = thirsty(tmp_path, 1.0)
+    assert judged(root, read="tokens")["b"].arm_mean == pytest.approx(judged(root)["b"].arm_mean)
+
+
+def test_what_an_arm_costs_stands_beside_its_effect(tmp_path: Path) -> None:
+    b = judged(thirsty(tmp_path, 1.25))["b"]
+    assert b.tokens_change == pytest.approx(0.25)
+    # 30 against 20, 31 against 21, 32 against 22
+    assert b.length_change == pytest.approx((30 / 20 + 31 / 21 + 32 / 22) / 3 - 1)
+
+
+def test_without_a_record_of_tokens_nothing_is_read_at_equal_tokens(tmp_path: Path) -> None:
+    root = thirsty(tmp_path, 1.0, recorded=False)
+    assert judged(root, read="tokens") == {} and math.isnan(judged(root)["b"].tokens_change)
+
+
+def test_an_effect_is_material_where_its_whole_interval_lies_beyond_the_margin(four_words: Path) -> None:
+    found = judged(four_words)
+    assert {arm: c.material for arm, c in found.items()} == {"good": True, "bad": True, "same": False, "noisy": False}
+    wide = {"metric": "eval/accuracy", "last": 2, "goal": "max", "margin": 0.0495}
+    assert found["good"].low_holm < 0.0495 < 0.05
+    good = judged(change_manifest(four_words, endpoint=wide))["good"]
+    assert (good.word, good.material, good.within_margin) == ("trick", False, False)
+
+
+def test_runs_that_an_axis_does_not_reach_are_no_arm_of_it(tmp_path: Path) -> None:
+    axes = {"recipe": ["clip", "reinforce"], "high": ["0.20", "0.28"]}
+    root = write_sweep(tmp_path, axes, {"high": "0.20"}, lambda *_: {"eval/accuracy": 0.5}, seeds=3)
+    runs = load.read_manifest(root, "made")["runs"]
+    for run in runs:
+        if run["labels"]["recipe"] == "reinforce":
+            run["labels"] = {"recipe": "reinforce"}
+    sweep = load.load(change_manifest(root, runs=runs[:9]), "made")
+    assert {(c.stratum["recipe"], c.arm) for c in verdict.judge(sweep)} == {("clip", "0.28")}
+
+
+def test_the_metrics_that_judging_reads_are_all_named(tmp_path: Path) -> None:
+    root = thirsty(tmp_path, 1.5)
+    everything, named = load.load(root, "made"), verdict.metrics(load.read_manifest(root, "made"))
+    assert verdict.judge(load.load(root, "made", named)) == verdict.judge(everything)

@@ -18,12 +18,13 @@ ALLOWED = {
     "harness.scheduler": set(),
     "harness.store": {"harness.config", "harness.scheduler"},
     "harness.tasks": {"harness.tasks", "harness.config", "harness.tricks"},
+    "harness.data": {"harness.data", "harness.tasks", "harness.store", "harness.config", "harness.tricks"},
     "harness.core": {"harness.core", "harness.tasks", "harness.tricks", "harness.config", "harness.store"},
     "harness.lab": {"harness.lab", "harness.core", "harness.tasks", "harness.config", "harness.tricks"},
     "harness.sweep": {"harness.sweep", "harness.config", "harness.store", "harness.scheduler", "harness.tricks"},
     "analysis": {"analysis", "harness.config", "harness.store"},
 }
-LAZY = {"harness.sweep": {"harness.core", "harness.lab", "harness.tasks", "analysis"}}  # inside a function only
+LAZY = {"harness.sweep": {"harness.core", "harness.lab", "harness.tasks", "harness.data", "analysis"}}  # in functions
 HEAVY = {"torch", "transformers", "pandas", "mlflow", "matplotlib", "hydra", "scipy", "statsmodels"}
 
 

@@ -60,6 +60,7 @@ class JsonlData(_Frozen):
     template: str = "{question}"
     size: Count = 0  # 0 = the whole file
     seed: Count = 0
+    grading: Literal[2] = 2  # raised by hand when another answer counts as right (`harness.tasks.grading`)
 
 
 Data = Annotated[ArithmeticData | JsonlData, Field(discriminator="task")]

@@ -106,7 +106,7 @@ def grade(rollout: Rollout, policy: Policy, task: tasks.Task, answers: list[str]
     """A truncated response is neither right nor formatted, whatever it says."""
     prompts, samples = rollout.lengths.shape
     texts = policy.decode(rollout.tokens.flatten(0, 1), rollout.lengths.flatten())
-    outcomes = [task.grade(text, answers[row // samples]) for row, text in enumerate(texts)]
+    outcomes = task.grade_all(texts, [answers[row // samples] for row in range(len(texts))])
     right = torch.tensor([outcome == "right" for outcome in outcomes], dtype=torch.float64).view(prompts, samples)
     read = torch.tensor([outcome != "unparsable" for outcome in outcomes]).view(prompts, samples)
     return Graded(right.masked_fill(rollout.truncated, 0.0), read & ~rollout.truncated, texts)

@@ -4,7 +4,7 @@ Leaves out: tokens, models and sampling; truncation (the core never counts a tru
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +28,14 @@ class Task:
 
     problems: list[Problem]
     grade: Callable[[str, str], Outcome]
+    grade_many: Callable[[Sequence[str], Sequence[str]], list[Outcome]] | None = None
+    dropped: int = 0  # problems left out since no response could be graded against their reference answer
+
+    def grade_all(self, texts: Sequence[str], answers: Sequence[str]) -> list[Outcome]:
+        """Every text against its answer, side by side where the task knows how."""
+        if self.grade_many:
+            return self.grade_many(texts, answers)
+        return [self.grade(text, answer) for text, answer in zip(texts, answers, strict=True)]
 
 
 @functools.lru_cache(maxsize=64)  # a worker trains many runs on the same data
@@ -39,4 +47,9 @@ def load(data: ArithmeticData | JsonlData) -> Task:
         return Task(arithmetic.problems(data), arithmetic.grade)
     from harness.tasks import grading, jsonl
 
-    return Task(jsonl.problems(data), grading.grade)
+    found = jsonl.problems(data)
+    kept = [p for p, ok in zip(found, grading.readable([p.answer for p in found]), strict=True) if ok]
+    if not kept:
+        raise ValueError(f"{data.path}: none of its {len(found)} answers can be read; is data.answer right?")
+    problems = [Problem(i, p.prompt, p.answer) for i, p in enumerate(kept)]
+    return Task(problems, grading.grade, grading.grade_all, len(found) - len(kept))

@@ -1,70 +1,57 @@
 """Grades a free-text mathematical response: text and reference answer -> right, wrong or unparsable.
 
-The answer of a response is its last \\boxed{...}, else what follows its last `####`, else its last number. Equal
-numbers are compared exactly; anything else goes to math-verify. Leaves out: a hard limit on hostile expressions
-(math-verify's own time-outs apply).
+Text and exact numbers decide first (`answers.py`), algebra last, in processes of their own with a hard limit for each
+answer (`verifier.py`). Leaves out: how an answer is found in a response (`answers.extract`).
 """
 
-import re
-from decimal import Decimal, InvalidOperation
+from collections import Counter
+from collections.abc import Sequence
 
-from harness.tasks import Outcome
+from harness.tasks import Outcome, answers, verifier
 
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?|-?\.\d+")
+_FAILURES: Counter[str] = Counter()
 
 
 def grade(text: str, answer: str) -> Outcome:
-    """Raises nothing: a response that cannot be read is unparsable, which trains as wrong and is counted apart."""
-    found = extract(text)
-    if found is None:
+    """Raises nothing that a response could cause: one that cannot be read, or not in time, is unparsable.
+
+    Unparsable trains as wrong and is counted apart; `failures` counts what was the verifier's fault.
+    """
+    return grade_all([text], [answer])[0]
+
+
+def grade_all(texts: Sequence[str], golds: Sequence[str]) -> list[Outcome]:
+    """`grade` of every pair, with what needs algebra judged side by side."""
+    found = [_at_once(text, gold) for text, gold in zip(texts, golds, strict=True)]
+    left = list(dict.fromkeys(pair for pair in found if isinstance(pair, tuple)))
+    judged = dict(zip(left, map(_outcome, verifier.ask_all(left)), strict=True))
+    return [judged[item] if isinstance(item, tuple) else item for item in found]
+
+
+def readable(golds: Sequence[str]) -> list[bool]:
+    """Which reference answers can be graded against: words, numbers, or what algebra finds equal to itself."""
+    left = [gold for gold in dict.fromkeys(golds) if gold.strip() and not answers.readable(gold)]
+    replies = verifier.ask_all([(gold, gold) for gold in left])
+    unread = {gold for gold, reply in zip(left, replies, strict=True) if reply.outcome != "right"}
+    return [bool(gold.strip()) and gold not in unread for gold in golds]
+
+
+def failures() -> dict[str, int]:
+    """How many answers the verifier failed on in this process, by reason (`time`, an exception's name, …)."""
+    return dict(_FAILURES)
+
+
+def _at_once(text: str, gold: str) -> Outcome | tuple[str, str]:
+    """The outcome where no algebra is needed, else (gold, the response's answer)."""
+    given = answers.extract(text)
+    if given is None or not given.strip():
         return "unparsable"
-    ours, theirs = _number(found), _number(answer)
-    if ours is not None and theirs is not None:
-        return "right" if ours == theirs else "wrong"
-    if found.strip() == answer.strip():
-        return "right"
-    return _verify(found, answer)
+    if len(given) > answers.LONGEST:
+        return "right" if given.strip() == gold.strip() else "unparsable"
+    return answers.compare(given, gold) or (gold, given)
 
 
-def extract(text: str) -> str | None:
-    """The response's answer as text, None when there is none."""
-    boxed = _last_boxed(text)
-    if boxed is not None:
-        return boxed
-    if "####" in text:
-        tail = text.rsplit("####", 1)[1].strip().splitlines()
-        if tail and tail[0].strip():
-            return tail[0].strip()
-    numbers = _NUMBER.findall(text)
-    return numbers[-1] if numbers else None
-
-
-def _last_boxed(text: str) -> str | None:
-    """The content of the last \\boxed{...} with balanced braces."""
-    start = text.rfind("\\boxed{")
-    if start < 0:
-        return None
-    depth = 0
-    for position in range(start + len("\\boxed"), len(text)):
-        depth += {"{": 1, "}": -1}.get(text[position], 0)
-        if depth == 0:
-            return text[start + len("\\boxed{") : position]
-    return None
-
-
-def _number(text: str) -> Decimal | None:
-    plain = text.strip().strip("$").replace(",", "").rstrip(".")
-    try:
-        value = Decimal(plain)
-    except InvalidOperation:
-        return None
-    return value if value.is_finite() else None
-
-
-def _verify(found: str, answer: str) -> Outcome:
-    from math_verify import parse, verify
-
-    gold, given = parse(f"${answer}$"), parse(f"${found}$")
-    if not given:
-        return "unparsable"
-    return "right" if gold and verify(gold, given) else "wrong"
+def _outcome(reply: verifier.Reply) -> Outcome:
+    if reply.outcome == "error":
+        _FAILURES[reply.why] += 1
+    return {"right": "right", "wrong": "wrong"}.get(reply.outcome, "unparsable")  # type: ignore[return-value]

@@ -1,17 +1,16 @@
-"""Questions and answers from a JSON-lines file: any data set whose rows hold a question and an answer field.
+"""Questions and answers from a JSON-lines or Parquet file: any data set whose rows hold a question and an answer.
 
-Leaves out: building, deduplicating or downloading data sets.
+Leaves out: building, deduplicating or downloading data sets (`harness.data`).
 """
 
-import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from harness.config import JsonlData
-from harness.tasks import Problem
-from harness.tricks import nearest
+from harness.tasks import Problem, rows
 
 
 def problems(data: JsonlData) -> list[Problem]:
@@ -23,32 +22,23 @@ def problems(data: JsonlData) -> list[Problem]:
     """
     path = Path(data.path)
     if not path.is_file():
-        raise FileNotFoundError(f"data.path: no file '{data.path}'; give a JSON-lines file with data.path=FILE")
-    rows = [_row(path, number, line, data) for number, line in _lines(path)]
-    if not rows:
-        raise ValueError(f"{path}: no rows")
-    if 0 < data.size < len(rows):
-        chosen = np.random.default_rng(data.seed).choice(len(rows), data.size, replace=False)
-        rows = [rows[i] for i in sorted(chosen)]
-    return [Problem(i, prompt, answer) for i, (prompt, answer) in enumerate(rows)]
-
-
-def _lines(path: Path) -> list[tuple[int, str]]:
-    text = path.read_text(encoding="utf-8")
-    return [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-
-
-def _row(path: Path, number: int, line: str, data: JsonlData) -> tuple[str, str]:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{number}: not JSON: {error.msg}") from None
-    for field in (data.question, data.answer):
-        if not isinstance(row, dict) or field not in row:
-            has = ", ".join(row) if isinstance(row, dict) else "no fields"
-            raise ValueError(f"{path}:{number}: no field '{field}'{nearest(field, row)} (the row has {has})")
-    found = re.search(data.answer_pattern, str(row[data.answer]))
+        raise FileNotFoundError(
+            f"data.path: no file '{data.path}'; give a JSON-lines or Parquet file with data.path=FILE "
+            "(the paper's data: python -m harness data prepare)"
+        )
+    found = [_row(place, row, data) for place, row in rows.read(path, (data.question, data.answer))]
     if not found:
-        raise ValueError(f"{path}:{number}: data.answer_pattern {data.answer_pattern!r} finds no answer in the row")
-    answer = (found.group(1) if found.re.groups else found.group(0)).strip()
-    return data.template.replace("{question}", str(row[data.question])), answer
+        raise ValueError(f"{path}: no rows")
+    if 0 < data.size < len(found):
+        chosen = np.random.default_rng(data.seed).choice(len(found), data.size, replace=False)
+        found = [found[i] for i in sorted(chosen)]
+    return [Problem(i, prompt, answer) for i, (prompt, answer) in enumerate(found)]
+
+
+def _row(place: str, row: Any, data: JsonlData) -> tuple[str, str]:
+    question, answer = (rows.field(place, row, name) for name in (data.question, data.answer))
+    found = re.search(data.answer_pattern, str(answer))
+    if not found:
+        raise ValueError(f"{place}: data.answer_pattern {data.answer_pattern!r} finds no answer in the row")
+    text = (found.group(1) if found.re.groups else found.group(0)).strip()
+    return data.template.replace("{question}", str(question)), text

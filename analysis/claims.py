@@ -148,8 +148,8 @@ def _measure(sweep: Sweep, number: int, test: dict[str, Any]) -> list[tuple[Find
 
 
 def _where(sweep: Sweep, axis: str, test: dict[str, Any]) -> dict[str, list[str]]:
-    """A test of what is no arm (a model, a data set) is of the baseline's runs, unless it says otherwise."""
-    held = {a: [level] for a, level in sweep.baseline.items() if axis not in sweep.baseline and a in sweep.varying()}
+    """All other arms are at their baseline unless the test names them; a control holds wherever it was tried."""
+    held = {} if test.get("control") else {a: [b] for a, b in sweep.baseline.items() if a in sweep.varying(axis)}
     return held | test.get("where", {})
 
 

@@ -1,26 +1,65 @@
-"""Writes a sweep's figures: each a PNG, a PDF and a CSV of exactly the plotted numbers.
+"""Writes a sweep's figures: each a PNG, a PDF and a CSV of exactly the plotted numbers, and a small PNG for the page.
 
-The numbers come from `tables.py` and `verdict.py`, the drawing from `plot_curves.py` and `plot_effects.py`; here only
-files and captions. Runs that are missing are named in the caption, never left out in silence.
+The numbers come from `tables.py`, `tokens.py` and `verdict.py`, the drawing from `plot_*.py`; here only names, files
+and captions. Runs that are missing are named in the caption, never left out in silence. Which figure of the source
+paper is which stands in docs/figures.md.
 """
 
 import textwrap
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from analysis import plot_curves, plot_effects, style, tables, verdict
-from analysis.load import Sweep, load
+from analysis import (
+    claims,
+    panels,
+    plot_claims,
+    plot_compute,
+    plot_curves,
+    plot_difficulty,
+    plot_effects,
+    plot_factors,
+    plot_summary,
+    plot_text,
+    plot_tokens,
+    style,
+    tables,
+    verdict,
+)
+from analysis.load import Sweep, load, read_manifest
+from analysis.panels import Drawing
 
-if TYPE_CHECKING:
-    import pandas as pd
+BY_AXIS: dict[str, Callable[..., Drawing | None]] = {  # <name>_by_<axis>, beside a curve of every metric
+    "benchmarks": plot_curves.benchmarks,
+    "probabilities": plot_tokens.probabilities,
+    "clipped_tokens": plot_tokens.clipped,
+    "clipped_text": plot_text.draw,
+    "difficulty": plot_difficulty.draw,
+    "summary": plot_summary.by_axis,
+}
+WHOLE: dict[str, Callable[[Sweep], Drawing | None]] = {  # of a whole sweep
+    "effects": plot_effects.draw,
+    "claims": plot_claims.draw,
+    "summary": plot_summary.draw,
+    "main_effects": plot_factors.main_effects,
+    "interactions": plot_factors.interactions,
+    "effect_vs_compute": plot_compute.draw,
+}
+ALWAYS = "effects"  # drawn whatever the spec names
+
+DPI, WEB_DPI, WEB_COLOURS = 300, 130, 64
 
 
-def draw(root: Path, name: str) -> list[Path]:
-    """The spec's figures and `effects`; returns the PNGs. A sweep without a recorded step draws nothing.
+def draw(root: Path, name: str, only: Collection[str] = (), width: float = style.WIDTH) -> list[Path]:
+    """The spec's figures and `effects`, or `only` those named; returns the PNGs.
 
-    Raises ValueError for a figure that is no `<metric>_by_<axis>` of this sweep.
+    Of another width (inches; `style.NARROW` for one column) are those of BY_AXIS and the curves, and all go into the
+    folder figures/narrow. A sweep without a recorded step draws nothing, and no figure is drawn of which nothing is
+    recorded. Raises ValueError for a figure that is no `<name>_by_<axis>` of this sweep and none of WHOLE.
     """
-    sweep = load(root, name, tables.metrics_wanted(root, name))
+    named = list(dict.fromkeys(only or [*read_manifest(root, name)["figures"], ALWAYS]))
+    for figure in named:
+        check(figure)
+    sweep = load(root, name, wanted(root, name, named))
     if sweep.frame.empty:
         return []
     import matplotlib
@@ -29,44 +68,79 @@ def draw(root: Path, name: str) -> list[Path]:
     from matplotlib import pyplot
 
     drawn = []
-    with pyplot.rc_context(style.RC):
-        for figure in sweep.manifest["figures"]:
-            what = tables.curves(sweep, figure)
-            data = tables.curve_table(sweep, what)
-            if len(data):
-                drawn.append(_save(sweep, figure, plot_curves.plot(sweep, what, data), data, plot_curves.caption(data)))
-        shown = [c for c in verdict.judge(sweep) if c.read == "last" or c.metric == verdict.ENTROPY]
-        if any(c.effect for c in shown):
-            data = tables.effect_table(shown)
-            drawn.append(_save(sweep, "effects", plot_effects.plot(sweep, shown), data, plot_effects.caption(sweep)))
+    with pyplot.rc_context(style.RC | ({} if width > style.NARROW else style.NARROW_TITLES)):
+        for figure in named:
+            made = of_sweep(sweep, figure, width)
+            if made:
+                folder = sweep.folder / "figures" / ("" if width == style.WIDTH else "narrow")
+                drawn.append(_save(sweep, folder / f"{figure}.png", made))
     return drawn
 
 
-def _save(sweep: Sweep, name: str, figure: Any, data: "pd.DataFrame", caption: str) -> Path:
+def of_sweep(sweep: Sweep, figure: str, width: float = style.WIDTH) -> Drawing | None:
+    """One figure by its name; None where nothing of it is recorded. Raises ValueError for an axis that is not there."""
+    if figure in WHOLE:
+        return WHOLE[figure](sweep)
+    return BY_AXIS.get(figure.partition("_by_")[0], plot_curves.by_axis)(sweep, figure, width)
+
+
+def check(figure: str) -> None:
+    """Raises ValueError for a name of no figure, with the nearest; whether its axis is there depends on the sweep."""
+    short, by, axis = figure.partition("_by_")
+    if figure in WHOLE or (by and (short in BY_AXIS or short in tables.METRICS)):
+        return
+    every = [*BY_AXIS, *tables.METRICS]
+    near = panels.nearest(figure, WHOLE) if not by else panels.nearest(short, every).replace("'?", f"_by_{axis}'?")
+    raise ValueError(
+        f"figures: no figure '{figure}'{near}; use one of {', '.join(WHOLE)}, or <name>_by_<axis> with a name of "
+        f"{', '.join(every)}"
+    )
+
+
+def wanted(root: Path, name: str, named: Collection[str]) -> set[str] | None:
+    """The metrics that these figures read; None for all, since benchmarks are named by the runs."""
+    if any(figure.startswith("benchmarks_by_") for figure in named):
+        return None
+    manifest = read_manifest(root, name)
+    tested = claims.metrics(manifest["claims"]) if "claims" in named else set()
+    return tables.curve_metrics(named) | verdict.metrics(manifest) | tested
+
+
+def _save(sweep: Sweep, path: Path, made: Drawing) -> Path:
     from matplotlib import pyplot
 
-    folder = sweep.folder / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
-    data.to_csv(folder / f"{name}.csv", index=False, float_format="%.9g", lineterminator="\n")
-    text = f"{sweep.name}, scale {sweep.manifest['scale']}. {caption}{_lack(sweep)}"
+    figure = made.figure
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made.data.to_csv(path.with_suffix(".csv"), index=False, float_format="%.9g", lineterminator="\n")
+    text = f"{sweep.name}, scale {sweep.manifest['scale']}. {made.caption}{_lack(sweep)}"
     wide = textwrap.fill(text, int(figure.get_figwidth() * 21.5))
-    lines = wide.count("\n") + 1
-    height = figure.get_figheight() + 0.115 * lines + 0.06
+    room = 0.115 * (wide.count("\n") + 1) + 0.06  # inches
+    height = figure.get_figheight() + room
     figure.set_figheight(height)
-    figure.get_layout_engine().set(rect=(0, (0.115 * lines + 0.06) / height, 1, 1 - (0.115 * lines + 0.06) / height))
-    figure.text(0.012, 0.03 / height, wide, fontsize=6, color=style.MUTED, va="bottom", linespacing=1.15)
-    figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})
-    figure.savefig(folder / f"{name}.png", dpi=300, metadata={"Software": None})
+    figure.get_layout_engine().set(rect=(0, room / height, 1, 1 - room / height))
+    note = figure.text(0.012, 0.03 / height, wide, fontsize=6, color=style.MUTED, va="bottom", linespacing=1.15)
+    note.set_parse_math(False)
+    figure.savefig(path, dpi=DPI, metadata={"Software": None})
+    figure.set_layout_engine("none")  # what the first drawing placed stays
+    figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
     pyplot.close(figure)
-    return folder / f"{name}.png"
+    _small(path)
+    return path
+
+
+def _small(png: Path) -> None:
+    """<name>.web.png for the page: fewer pixels and colours, a tenth of the bytes."""
+    from PIL import Image
+
+    with Image.open(png) as image:
+        size = (round(image.width * WEB_DPI / DPI), round(image.height * WEB_DPI / DPI))
+        small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+    small.quantize(WEB_COLOURS, dither=Image.Dither.NONE).save(png.with_suffix(".web.png"), optimize=True)
 
 
 def _lack(sweep: Sweep) -> str:
     if not sweep.missing:
         return ""
-    axes = sweep.varying()
-    named = [
-        f"{', '.join(style.words(e.labels[a]) for a in axes)} seed {e.seed} ({e.state})" for e in sweep.missing[:3]
-    ]
+    named = [f"{panels.title(sweep, e.labels) or 'baseline'} seed {e.seed} ({e.state})" for e in sweep.missing[:3]]
     more = f" and {len(sweep.missing) - 3} more" if len(sweep.missing) > 3 else ""
     return f" Not done, {len(sweep.missing)} of {len(sweep.runs)} runs: {'; '.join(named)}{more}."

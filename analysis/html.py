@@ -1,8 +1,9 @@
 """Writes sweeps/<name>/report.html: one file that opens offline, asks nothing of any network, and prints.
 
-Sections come from `html_parts.py` and `html_runs.py`, curves as JSON from `html_curves.py`, style and behaviour from
+Sections come from the `html_….py` beside this file, curves as JSON from `html_curves.py`, style and behaviour from
 `page/`; here the order of things and the page around them. A Content-Security-Policy in the page forbids every request
-and every script but ours. Leaves out: numbers and sentences, which are those of `report.py`.
+and every script but ours; pictures are inside it. Leaves out: numbers and sentences, which are those of `report.py`,
+and drawing figures (`drawn.py` keeps them up to date; what is there is shown).
 """
 
 import base64
@@ -13,10 +14,24 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from analysis import html_curves, html_parts, html_runs, report, style
+from analysis import (
+    depends,
+    factors,
+    html_cards,
+    html_curves,
+    html_figures,
+    html_parts,
+    html_runs,
+    html_stability,
+    html_summary,
+    html_verdict,
+    report,
+    style,
+)
+from analysis.html_parts import Section
 from harness.store import write_atomic
 
-ORDER = ("verdict", "claims", "missing", "curves", "arms", "runs", "method", "provenance")
+ORDER = ("verdict", "claims", "missing", "stability", "curves", "arms", "figures", "runs", "method", "provenance")
 PAGE = Path(__file__).resolve().parent / "page"
 
 
@@ -24,16 +39,25 @@ def write(root: Path, name: str) -> Path:
     """The report of what has been recorded so far; returns its path. Raises FileNotFoundError for no such sweep."""
     judged = report.judge(root, name, html_curves.wanted())
     curves = html_curves.payload(judged.sweep)
-    found = html_parts.sections(judged) + html_runs.sections(root, judged.sweep, datetime.now(UTC))
-    if curves["metrics"]:
-        found.append(html_parts.Section("curves", "Curves", html_curves.markup()))
-    sections = sorted(found, key=lambda section: ORDER.index(section.id))
+    axes = judged.sweep.baseline if any(c.effect for c in judged.headline()) else {}
+    analysed = {axis: factors.analyse(judged.sweep, axis) for axis in axes}
+    whom = {axis: depends.sentence(found) for axis, found in analysed.items()}
+    brief = {axis: depends.short(found) for axis, found in analysed.items()}
+    made = html_summary.sections(judged) + html_runs.sections(root, judged.sweep, datetime.now(UTC))
+    made += [
+        Section("verdict", "Verdict", html_verdict.body(judged, whom)),
+        Section("curves", "Curves", html_curves.markup() if curves["metrics"] else ""),
+        Section("stability", "Stability", html_stability.body(judged.sweep)),
+        Section("arms", "Arm by arm", html_cards.body(judged, brief)),
+        Section("figures", "Figures", html_figures.body(judged.sweep)),
+    ]
+    sections = sorted(made, key=lambda section: ORDER.index(section.id))
     path = judged.sweep.folder / "report.html"
-    write_atomic(path, page(html_parts.header(judged), sections, curves))
+    write_atomic(path, page(html_summary.header(judged), sections, curves))
     return path
 
 
-def page(header: str, sections: list[html_parts.Section], curves: dict[str, object]) -> str:
+def page(header: str, sections: list[Section], curves: dict[str, object]) -> str:
     """The whole document. Each marker is filled once: what a spec wrote is never read as a marker."""
     script = (PAGE / "report.js").read_text(encoding="utf-8")
     shown = [section for section in sections if section.body]

@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis import text, verdict
+from analysis import report, scores, text
 from analysis.html_parts import Section, esc, table
 from analysis.load import Entry, Sweep
 from harness.store import Run, read_json
 
+FILES = {"config": "config.yaml", "log": "attempts.jsonl", "error": "error.txt"}  # link -> file of a run's folder
 GLYPHS = {"done": "✓", "failed": "✗", "diverged": "↯", "running": "…", "cancelled": "⊘", "stale": "!"}
 
 
@@ -24,6 +25,7 @@ class Found:
     """One planned run with what its folder says; seconds are NaN where nothing was timed."""
 
     entry: Entry
+    folder: Path
     status: dict[str, Any]
     provenance: dict[str, Any]
     seconds: float
@@ -39,7 +41,7 @@ def read(root: Path, sweep: Sweep) -> list[Found]:
         status = read_json(run.path / "status.json")
         seconds = float(status.get("seconds") or run.seconds() or math.nan)
         known = gpus.get(groups[entry.run], 0)
-        found.append(Found(entry, status, read_json(run.path / "provenance.json"), seconds, known))
+        found.append(Found(entry, run.path, status, read_json(run.path / "provenance.json"), seconds, known))
     return found
 
 
@@ -59,35 +61,37 @@ def _missing(sweep: Sweep, runs: list[Found]) -> str:
         return ""
     counted = ", ".join(f"{n} {state}" for state, n in Counter(f.entry.state for f in lack).items())
     body = [
-        [_link(f.entry.run), _state(f.entry.state), *_labels(sweep, f.entry), esc(f.status.get("error", ""))]
+        [_links(f.folder), _state(f.entry.state), *_labels(sweep, f.entry), esc(f.status.get("error", ""))]
         for f in lack
     ]
-    head = ["run", "state", *map(esc, sweep.axes), "seed", "error"]
+    named = report.columns(sweep)
+    head = ["run", "state", *map(esc, named), "seed", "error"]
     title = f"{len(lack)} of {len(runs)} planned runs: {esc(counted)}"
-    return table(title, head, f"ll{'l' * len(sweep.axes)}rw", body)
+    return table(title, head, f"ll{'l' * len(named)}rw", body, "long")
 
 
 def _runs(sweep: Sweep, runs: list[Found]) -> str:
     end = sweep.manifest["endpoint"]
     factor, digits, unit = text.scale(end["metric"])
-    scores = verdict.run_scores(sweep, end["metric"], verdict.reader(sweep, "last"))
-    head = [*map(esc, sweep.axes), "seed", "state", "steps", f"{esc(end['metric'])}, last {end['last']} ({unit})"]
+    found = scores.run_scores(sweep, end["metric"], scores.reader(sweep, "last"))
+    named = report.columns(sweep)
+    head = [*map(esc, named), "seed", "state", "steps", f"{esc(end['metric'])}, last {end['last']} ({unit})"]
     head += ["last accuracy (%)", "seconds", "folder"]
     body = []
     for f in runs:
-        score, last = factor * scores.get(f.entry.run, math.nan), f.status.get("accuracy")
+        score, last = factor * found.get(f.entry.run, math.nan), f.status.get("accuracy")
         accuracy = 100 * last if last is not None else math.nan
         steps = f"{f.status['step']}/{f.status['steps']}" if "steps" in f.status and "step" in f.status else "-"
         cells = [*_labels(sweep, f.entry), _state(f.entry.state), steps, text.number(score, digits)]
-        cells += [text.number(accuracy, 1), text.number(f.seconds, 0), _link(f.entry.run)]
+        cells += [text.number(accuracy, 1), text.number(f.seconds, 0), _links(f.folder)]
         body.append(cells)
     buttons = [f'<button type="button">{cell}</button>' for cell in head]
     title = "Every planned run; a press on a heading sorts"
-    return table(title, buttons, f"{'l' * len(sweep.axes)}rlrrrrl", body, "sortable")
+    return table(title, buttons, f"{'l' * len(named)}rlrrrrl", body, "sortable long")
 
 
 def _labels(sweep: Sweep, entry: Entry) -> list[str]:
-    return [*(esc(entry.labels[axis]) for axis in sweep.axes), str(entry.seed)]
+    return [*map(esc, report.labels(sweep, entry)), str(entry.seed)]
 
 
 def _state(state: str) -> str:
@@ -96,9 +100,11 @@ def _state(state: str) -> str:
     )
 
 
-def _link(run: str) -> str:
-    """Relative to sweeps/<name>/, where the report lies."""
-    return f'<a href="../../runs/{esc(run)}/"><code>{esc(run)}</code></a>'
+def _links(folder: Path) -> str:
+    """Relative to sweeps/<name>/, where the report lies: the folder, and what of its files is there."""
+    here = f"../../runs/{esc(folder.name)}/"
+    files = (f'<a href="{here}{file}">{name}</a>' for name, file in FILES.items() if (folder / file).exists())
+    return " ".join([f'<a href="{here}"><code>{esc(folder.name)}</code></a>', *files])
 
 
 # -- where the numbers come from -----------------------------------------------------------------------------------
@@ -120,6 +126,9 @@ def _provenance(sweep: Sweep, runs: list[Found], now: datetime) -> str:
         "report written": _date(now),
     }
     rows = [f"<dt>{name}</dt><dd>{esc(value)}</dd>" for name, value in lines.items() if value]
+    logs = sorted(path.name for path in sweep.folder.glob("worker-*.log"))
+    links = " ".join(f'<a href="{esc(name)}">{esc(name)}</a>' for name in logs)
+    rows += [f"<dt>logs of the workers</dt><dd>{links}</dd>"] if logs else []
     without = len(runs) - len(known)
     note = f'<p class="note">{without} of {len(runs)} runs have recorded no provenance.</p>' if without else ""
     return f"<dl>{''.join(rows)}</dl>{note}"
@@ -137,7 +146,7 @@ def _hours(runs: list[Found]) -> str:
         return ""
     unit = "GPU" if any(f.gpus for f in runs) else "CPU"
     hours = sum(f.seconds * max(1, f.gpus) for f in timed) / 3600
-    return f"{hours:.2f} {unit}-hours in {len(timed)} run{'s' if len(timed) != 1 else ''}"
+    return f"{hours:.2f} {unit}-hours in {text.plural(len(timed), 'run')}"
 
 
 def _span(times: list[float]) -> str:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ class Sweep:
         """Planned runs that are not done, whatever the reason."""
         return [entry for entry in self.runs if entry.state != "done"]
 
-    @property
+    @cached_property
     def baseline(self) -> dict[str, str]:
         """axis -> its baseline arm, for the axes along which arms are compared; the first is the spec's main one."""
         return {axis: str(level) for axis, level in self.manifest["baseline"].items() if axis in self.axes}
@@ -88,14 +89,25 @@ class Sweep:
         An axis with a baseline that does not reach a run leaves it at the baseline: a recipe that fills every slot
         itself stands beside the baseline recipe, whose slots the other axes vary.
         """
-        places = [
-            e for e in (*self.runs, *self.aliases) if all(labels[a] in (e.labels[a], self._held(e, a)) for a in labels)
-        ]
-        return list({entry.run: entry for entry in places}.values())
+        places, at = self._index
+        found = set(range(len(places)))
+        for label in labels.items():
+            found &= at.get(label, set())
+        return list({places[i].run: places[i] for i in sorted(found)}.values())
 
     def shown(self, stratum: dict[str, str]) -> dict[str, str]:
         """What of a stratum is worth saying: not the arms held at their baseline, not the axes that do not reach it."""
         return {axis: level for axis, level in stratum.items() if level not in (NOT_SET, self.baseline.get(axis))}
+
+    @cached_property
+    def _index(self) -> tuple[tuple[Entry, ...], dict[tuple[str, str], set[int]]]:
+        """Every place of the grid, and (axis, level) -> those that have it, in themselves or as held."""
+        places, at = (*self.runs, *self.aliases), defaultdict[tuple[str, str], set[int]](set)
+        for i, entry in enumerate(places):
+            for axis, level in entry.labels.items():
+                at[axis, level].add(i)
+                at[axis, self._held(entry, axis)].add(i)
+        return places, dict(at)
 
     def _held(self, entry: Entry, axis: str) -> str:
         level = entry.labels[axis]

@@ -5,8 +5,19 @@ Takes the judged contrasts of `verdict.py`. Leaves out: estimation and files.
 
 from typing import Any
 
-from analysis import style, text, verdict
+from analysis import style, tables, verdict
 from analysis.load import Sweep
+from analysis.panels import Drawing
+
+LONG = 40  # rows; beyond it they are lower
+
+
+def draw(sweep: Sweep) -> Drawing | None:
+    """`effects`; None where no arm and its baseline have finished on the same seed."""
+    shown = [c for c in verdict.judge(sweep) if c.read == "last" or c.metric == verdict.ENTROPY]
+    if not any(c.effect for c in shown):
+        return None
+    return Drawing(plot(sweep, shown), tables.effect_table(shown), caption(sweep))
 
 
 def plot(sweep: Sweep, contrasts: list[verdict.Contrast]) -> Any:
@@ -16,12 +27,16 @@ def plot(sweep: Sweep, contrasts: list[verdict.Contrast]) -> Any:
     end = sweep.manifest["endpoint"]
     main = [c for c in contrasts if c.metric == end["metric"] and c.read == "last"]
     beside = {_place(c): c for c in contrasts if c.metric == verdict.ENTROPY and c.effect and c.read == "area"}
-    rows, headings = _layout(main, several=len(sweep.baseline) > 1)
+    several = len(sweep.baseline) > 1
+    if several:  # an arm's strata below each other
+        order = [(axis, arm) for axis in sweep.baseline for arm in sweep.axes[axis]]
+        main.sort(key=lambda c: order.index((c.axis, c.arm)))
+    rows, headings = _layout(main, several)
     height = max(rows.values()) + 1.4
     figure, panels = pyplot.subplots(
         1,
         2 if beside else 1,
-        figsize=(style.WIDTH if beside else 5.4, 0.85 + 0.185 * height),
+        figsize=(style.WIDTH if beside else 5.4, 0.85 + (0.185 if height < LONG else 0.15) * height),
         width_ratios=[2.1, 1] if beside else [1],
         squeeze=False,
         layout="constrained",
@@ -30,45 +45,51 @@ def plot(sweep: Sweep, contrasts: list[verdict.Contrast]) -> Any:
     share = "accuracy" in end["metric"]
     unit = "points" if share else end["metric"]
     _forest(left, rows, {_place(c): c for c in main}, 100.0 if share else 1.0, end["margin"], long=True)
-    against = ", ".join(f"{axis} = {level}" for axis, level in sweep.baseline.items())
+    against = "the baseline" if several else " = ".join(*sweep.baseline.items())
     left.set_xlabel(f"{end['metric']} less that of {against} ({unit})")
-    left.set_yticks([rows[_place(c)] for c in main], [c.arm for c in main])
+    left.set_yticks([rows[_place(c)] for c in main], [_label(c, several) for c in main])
     for heading, y in headings:
         left.text(
             0, y, heading, transform=left.get_yaxis_transform(), ha="right", va="center", fontweight="bold", size=7
         )
     if beside:
         _forest(panels[0, 1], rows, beside, 1.0, verdict.ENTROPY_MARGIN, long=False)
-        panels[0, 1].set_xlabel("entropy difference (nats)")
+        panels[0, 1].set_xlabel("entropy (nats)")
         panels[0, 1].set_yticks([])
     for axes in panels[0]:
         axes.set_ylim(height - 0.4, -0.8)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.grid(False)
-        axes.locator_params(axis="x", nbins=6 if axes is left else 4)
+        axes.locator_params(axis="x", nbins=(4 if several else 6) if axes is left else 3)
     return figure
 
 
-def _place(c: verdict.Contrast) -> tuple[str, ...]:
-    return (c.axis, *c.stratum.values(), c.arm)
+def _place(c: verdict.Contrast) -> tuple[object, ...]:
+    return (c.axis, *c.stratum.items(), c.arm)
+
+
+def _where(c: verdict.Contrast) -> str:
+    return ", ".join(style.words(level) for level in c.stratum.values())
+
+
+def _label(c: verdict.Contrast, several: bool) -> str:
+    """The arm, and its stratum where no heading has it."""
+    return f"{style.words(c.arm)}{' on ' if _where(c) else ''}{_where(c)}" if several else style.words(c.arm)
 
 
 def _layout(
     contrasts: list[verdict.Contrast], several: bool
-) -> tuple[dict[tuple[str, ...], float], list[tuple[str, float]]]:
-    """A height for each contrast, and a heading over each stratum (with the axis where several are compared)."""
-    rows: dict[tuple[str, ...], float] = {}
+) -> tuple[dict[tuple[object, ...], float], list[tuple[str, float]]]:
+    """A height for each contrast, and a heading over each stratum; over each axis where several are compared."""
+    rows: dict[tuple[object, ...], float] = {}
     headings, y, seen = [], -1.0, None
     for c in contrasts:
-        group = (c.axis, *c.stratum.values())
+        group = (c.axis,) if several else (c.axis, *c.stratum.items())
         if group != seen:
-            heading = ", ".join(style.words(level) for level in c.stratum.values())
-            heading = f"{c.axis}{': ' if heading else ''}{heading}" if several or not heading else heading
-            heading += f", against {c.baseline}" if several else ""
-            y += 0.35 if seen else 0.0
-            y += 1.0
-            headings.append((heading, y))
+            against = f"{style.words(c.axis)}, against {style.words(c.baseline)}"
+            y += 1.35 if seen else 1.0
+            headings.append((against if several else _where(c) or style.words(c.axis), y))
             seen = group
         y += 1.0
         rows[_place(c)] = y
@@ -77,7 +98,7 @@ def _layout(
 
 def _forest(
     axes: Any,
-    rows: dict[tuple[str, ...], float],
+    rows: dict[tuple[object, ...], float],
     found: dict[Any, verdict.Contrast],
     factor: float,
     margin: float,
@@ -115,7 +136,8 @@ def _short(c: verdict.Contrast, long: bool) -> str:
     if not long:
         return c.word if c.word != "description only" else ""
     if c.word == "inconclusive":
-        return f"inconclusive: {text.seeds(c.seeds_more)}{few}"
+        more = "99 or more" if c.seeds_more is None or c.seeds_more > 99 else str(c.seeds_more)
+        return f"inconclusive, +{more} seed{'s' if more != '1' else ''}{few}"
     small = ", within margin" if c.within_margin and c.word in ("trick", "trap") else ""
     return f"{c.word}{small}{few}"
 
@@ -125,5 +147,6 @@ def caption(sweep: Sweep) -> str:
     return (
         f"Paired differences over {len(sweep.manifest['seeds'])} seeds (mean of the last {end['last']} evaluations; "
         f"for entropy, mean height of the curve). Thick: 95 % t interval; thin: at Holm's level "
-        f"over all rows, cut at the frame. Grey: ± margin ({end['margin']:g}; entropy {verdict.ENTROPY_MARGIN:g} nats)."
+        f"over an axis's rows, cut at the frame. Grey: ± margin ({end['margin']:g}; entropy "
+        f"{verdict.ENTROPY_MARGIN:g} nats). +: about how many seeds more would settle it."
     )

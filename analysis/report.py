@@ -1,23 +1,24 @@
-"""The verdict of a sweep as terminal text, as Markdown and as JSON, and the sentences that every report shares.
+"""A sweep judged, as JSON, and the sentences and cells that every report shares.
 
-Numbers come from `verdict.py` and `claims.py`, layout from `text.py`; here only what is said, in which order. Leaves
-out: the HTML report (`html.py`).
+Numbers come from `verdict.py` and `claims.py`. Leaves out: the reports themselves (`terminal.py`, `html.py`,
+`markdown.py`, `latex.py`).
 """
 
 import json
 import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from analysis import claims, style, tables, text
 from analysis import verdict as judging
-from analysis.load import Sweep, load
+from analysis.load import Entry, Sweep, load, read_manifest
 from harness.store import write_atomic
 
 CLAIM_GLYPHS = {"supported": "✓", "supported in part": "✓", "contradicted": "✗", "no difference": "○", "undecided": "?"}
+FEW_AXES = 3  # arm axes up to which the terminal shows everything
+MOST = 6  # remarks of one kind
 NOTHING_YET = "Nothing can be said yet: no arm and its baseline have finished on the same seed."
 
 
@@ -30,77 +31,25 @@ class Judged:
     def table(self, axis: str, read: str, metric: str) -> list[judging.Contrast]:
         return [c for c in self.contrasts if (c.axis, c.read, c.metric) == (axis, read, metric)]
 
-
-def verdict(root: Path, name: str) -> str:
-    """The text that `verdict SWEEP` prints, at most 100 columns; writes verdict.json beside the manifest.
-
-    Raises FileNotFoundError for an unknown sweep, ValueError for an unknown claim.
-    """
-    judged = judge(root, name)
-    sweep = judged.sweep
-    source = sweep.manifest["source"]
-    lines = [*text.wrap(sweep.manifest["question"]), *(text.wrap(f"Source: {source}") if source else [])]
-    lines += [f"{sweep.name}, scale {sweep.manifest['scale']}: {sweep.progress()}", ""]
-    for sentence in remarks(judged):
-        lines += [*text.wrap(sentence), ""]
-    if any(c.effect for c in judged.contrasts):
-        for axis in sweep.baseline:
-            lines += [*_endpoint_lines(judged, axis), "", *_beside_lines(judged, axis), ""]
-    for claim in judged.claims:
-        lines += [*_claim_lines(claim), ""]
-    lines += _missing_lines(sweep)
-    for sentence in method(sweep):
-        lines += text.wrap(sentence, "· ")
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def markdown(root: Path, name: str) -> Path:
-    """Draws the figures anew and writes sweeps/<name>/report.md around them; returns its path."""
-    from analysis import figures
-
-    drawn = figures.draw(root, name)
-    judged = judge(root, name)
-    sweep = judged.sweep
-    lines = [f"# {sweep.manifest['question']}", "", f"Source: {sweep.manifest['source'] or 'not stated'}. "]
-    lines[-1] += f"Sweep `{sweep.name}`, scale {sweep.manifest['scale']}: {sweep.progress()}."
-    lines += ["", *(line for sentence in remarks(judged) for line in (sentence, ""))]
-    if any(c.effect for c in judged.contrasts):
-        for axis in sweep.baseline:
-            lines += _markdown_tables(judged, axis)
-    if judged.claims:
-        lines += ["## The paper's claims", ""]
-    for claim in judged.claims:
-        lines += [f"**{claim.id}: {claim.word}** ({claim.why}). {claim.text} *{claim.source}*", ""]
-        lines += [f"- {tested(f)}, {where(f) or 'all'}: {found(f)}" for f in claim.findings]
-        lines += [f"- not tested here: {need}" for need in claim.untested if claim.findings]
-        lines += [*([""] if claim.findings else []), *([claim.note, ""] if claim.note else [])]
-    if drawn:
-        lines += ["## Figures", ""]
-    for figure in drawn:
-        stem = f"figures/{figure.stem}"
-        lines += [f"![{figure.stem}]({stem}.png)", "", f"The plotted numbers: [{stem}.csv]({stem}.csv)", ""]
-    if sweep.missing:
-        lines += [
-            "## Missing",
-            "",
-            *text.markdown_table(["run", "state", *sweep.axes, "seed"], missing_rows(sweep)),
-            "",
-        ]
-    if sentences := method(sweep):
-        lines += ["## Method", "", *(f"- {sentence}" for sentence in sentences), ""]
-    path = sweep.folder / "report.md"
-    write_atomic(path, "\n".join(lines))
-    return path
+    def headline(self) -> list[judging.Contrast]:
+        """All arms on the spec's endpoint: what the verdict is."""
+        metric = self.sweep.manifest["endpoint"]["metric"]
+        return [c for c in self.contrasts if (c.read, c.metric) == ("last", metric)]
 
 
 def judge(root: Path, name: str, more: Collection[str] = ()) -> Judged:
     """Loads and judges a sweep, with `more` metrics than that takes, and leaves verdict.json in its folder."""
-    wanted = tables.metrics_wanted(root, name)
-    tested = {test["metric"] for claim in claims.known().values() for test in claim["tests"]}
-    sweep = load(root, name, wanted | tested | set(more))
-    judged = Judged(sweep, judging.judge(sweep), claims.check(sweep))
-    write_atomic(sweep.folder / "verdict.json", _json(judged))
-    return judged
+    manifest = read_manifest(root, name)
+    wanted = tables.metrics_wanted(root, name) | judging.metrics(manifest) | claims.metrics(manifest["claims"])
+    sweep = load(root, name, wanted | set(more))
+    found = judged(sweep)
+    write_atomic(sweep.folder / "verdict.json", as_json(found))
+    return found
+
+
+def judged(sweep: Sweep) -> Judged:
+    """A sweep that has been loaded, with the metrics that it takes at least; writes nothing."""
+    return Judged(sweep, judging.judge(sweep), claims.check(sweep))
 
 
 # -- what is said --------------------------------------------------------------------------------------------------
@@ -109,9 +58,10 @@ def judge(root: Path, name: str, more: Collection[str] = ()) -> Judged:
 def remarks(judged: Judged) -> list[str]:
     """What a reader has to know before the numbers."""
     sweep, said = judged.sweep, []
-    if sweep.manifest["control"]:
+    if controls := [axis for axis in sweep.baseline if axis in sweep.controls]:
+        what = "This sweep" if len(controls) == len(sweep.baseline) else f"The axis {' and '.join(controls)}"
         said.append(
-            "This sweep is a control: by mathematics its arms train alike. A trick or a trap here is an error of the "
+            f"{what} is a control: by mathematics its arms train alike. A trick or a trap here is an error of the "
             "instrument, or chance."
         )
     if not sweep.baseline:
@@ -120,15 +70,38 @@ def remarks(judged: Judged) -> list[str]:
         said.append("Nothing to compare: no stratum holds the baseline and another arm.")
     elif not any(c.effect for c in judged.contrasts):
         said.append(NOTHING_YET)
-    for lone in judging.without_baseline(sweep):
-        said.append(f"Not compared: {', '.join(f'{axis} {level}' for axis, level in lone.items())}.")
-    for c in judged.contrasts:
-        if c.read == "last" and (c.arm_diverged or c.baseline_diverged):
-            said.append(
-                f"{', '.join([*c.stratum.values(), c.arm])}: {c.arm_diverged} of its runs diverged and "
-                f"{c.baseline_diverged} of the baseline's; the difference shown is that of the pairs that survived."
-            )
+    coming = sum(entry.state in ("new", "running", "stopped", "stale") for entry in sweep.missing)
+    if coming and any(c.effect for c in judged.headline()):
+        said.append(
+            f"Provisional: {text.plural(coming, 'run')} still to come. Holm's correction grows with the arms that "
+            "finish, so that a trick or a trap of today may be none in the end."
+        )
+    lone = [", ".join(f"{axis} {level}" for axis, level in one.items()) for one in judging.without_baseline(sweep)]
+    said += [f"Not compared: {one}." for one in lone[:MOST]]
+    said += [f"Not compared for want of a baseline: {len(lone) - MOST} more places."] if len(lone) > MOST else []
+    torn = [c for c in judged.headline() if c.arm_diverged or c.baseline_diverged]
+    for c in torn[:MOST]:
+        said.append(
+            f"{', '.join([*c.stratum.values(), c.arm])}: {c.arm_diverged} of its runs diverged and "
+            f"{c.baseline_diverged} of the baseline's; the difference shown is that of the pairs that survived."
+        )
+    said += [f"Runs diverged in {len(torn) - MOST} more comparisons."] if len(torn) > MOST else []
     return said
+
+
+def at_equal_tokens(judged: Judged) -> list[str]:
+    """Where the word would be another if arms were compared at equal generated tokens instead of equal steps."""
+    tokens = {_where(c): c for c in judged.contrasts if c.read == "tokens" and c.effect}
+    pairs = [(c, tokens[_where(c)]) for c in judged.headline() if c.effect and _where(c) in tokens]
+    return [
+        f"{c.axis} {c.arm}{f' ({heading(c)})' if heading(c) else ''}: {c.word}, at equal tokens {other.word}"
+        for c, other in pairs
+        if c.word != other.word
+    ]
+
+
+def _where(c: judging.Contrast) -> tuple[str, ...]:
+    return (c.axis, c.arm, *(f"{axis} {level}" for axis, level in sorted(c.stratum.items())))
 
 
 def method(sweep: Sweep) -> list[str]:
@@ -155,80 +128,47 @@ def _word(c: judging.Contrast) -> str:
     return f"{word}, within margin" if c.within_margin and c.word != "neutral" else word
 
 
-def _heading(c: judging.Contrast) -> str:
+def heading(c: judging.Contrast) -> str:
+    """Where: "small base, easy", empty where the sweep has one stratum."""
     return ", ".join(style.words(level) for level in c.stratum.values())
 
 
 def cells(c: judging.Contrast) -> list[str]:
     factor, digits, _ = text.scale(c.metric)
     means = (text.number(factor * mean, digits) for mean in (c.baseline_mean, c.arm_mean))
-    p = "-" if math.isnan(c.p_holm) else f"{c.p_holm:.3f}" if c.p_holm >= 0.001 else "<.001"
     pairs = str(c.effect.n if c.effect else 0)
-    return [c.arm, " → ".join(means), text.interval(c.effect, factor, digits), pairs, p, _word(c)]
+    return [c.arm, " → ".join(means), text.interval(c.effect, factor, digits), pairs, p_value(c.p_holm), _word(c)]
+
+
+def p_value(p: float) -> str:
+    return "-" if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "<.001"
+
+
+def after_word(c: judging.Contrast) -> str:
+    """What stands beside the verdict's word: seeds that would settle it, or that it is within the margin."""
+    return _word(c).removeprefix(f"{style.WORDS[c.word][2]} {c.word}").removeprefix(", ")
+
+
+def change(relative: float) -> str:
+    """0.123 -> +12 %."""
+    return "-" if math.isnan(relative) else f"{text.number(100 * relative, 0, sign=True).strip()} %"
 
 
 HEADER = ["arm", "baseline → arm", "difference [95 %]", "n", "p Holm", "verdict"]
 
 
+def readings(judged: Judged) -> list[tuple[str, str, str]]:
+    """(read, metric, how it is read) of every table that an axis has: the headline first."""
+    end = judged.sweep.manifest["endpoint"]
+    wanted = [("last", end["metric"], f"mean of the last {end['last']} evaluations")]
+    wanted += [("tokens", end["metric"], "at equal generated tokens")]
+    wanted += [("area", metric, "whole curve") for metric in dict.fromkeys((end["metric"], judging.ENTROPY))]
+    there = {(c.read, c.metric) for c in judged.contrasts}
+    return [(read, metric, how) for read, metric, how in wanted if (read, metric) in there]
+
+
 def title_of(sweep: Sweep, metric: str, axis: str, how: str) -> str:
     return f"{metric} in {text.scale(metric)[2]}, {how}: {axis} against {sweep.baseline[axis]}"
-
-
-def _endpoint_lines(judged: Judged, axis: str) -> list[str]:
-    end = judged.sweep.manifest["endpoint"]
-    rows: list[list[str]] = [HEADER]
-    for heading, group in groupby(judged.table(axis, "last", end["metric"]), _heading):
-        rows += [*([[heading]] if heading else []), *map(cells, group)]
-    title = title_of(judged.sweep, end["metric"], axis, f"mean of the last {end['last']} evaluations")
-    return [title, *text.aligned(rows, right="l  rr", indent=4)]
-
-
-def _beside_lines(judged: Judged, axis: str) -> list[str]:
-    """The same contrasts on the whole curve and on entropy, side by side."""
-    end = judged.sweep.manifest["endpoint"]
-    columns = [judged.table(axis, "area", metric) for metric in dict.fromkeys((end["metric"], judging.ENTROPY))]
-    columns = [column for column in columns if any(c.effect for c in column)]
-    if not columns:
-        return []
-    rows: list[list[str]] = [["arm", *(f"{c[0].metric}, {text.scale(c[0].metric)[2]}" for c in columns)]]
-    seen = ""
-    for contrasts in zip(*columns, strict=True):
-        heading = _heading(contrasts[0])
-        if heading != seen:
-            rows.append([heading])
-            seen = heading
-        row = [contrasts[0].arm]
-        for c in contrasts:
-            factor, digits, _ = text.scale(c.metric)
-            row.append(f"{style.WORDS[c.word][2]} {text.interval(c.effect, factor, digits)} {c.word}")
-        rows.append(row)
-    return [f"The whole curve, mean height: {axis} against {columns[0][0].baseline}", *text.aligned(rows, indent=4)]
-
-
-def _markdown_tables(judged: Judged, axis: str) -> list[str]:
-    end, lines = judged.sweep.manifest["endpoint"], []
-    parts = [("last", end["metric"], f"mean of the last {end['last']} evaluations")]
-    parts += [("area", metric, "whole curve") for metric in dict.fromkeys((end["metric"], judging.ENTROPY))]
-    for read, metric, how in parts:
-        rows = judged.table(axis, read, metric)
-        if any(c.effect for c in rows):
-            names = list(rows[0].stratum)
-            body = [[*c.stratum.values(), *cells(c)] for c in rows]
-            title = title_of(judged.sweep, metric, axis, how)
-            lines += [f"## {title[0].upper()}{title[1:]}", "", *text.markdown_table([*names, *HEADER], body), ""]
-    return lines
-
-
-def _claim_lines(claim: claims.Claim) -> list[str]:
-    glyph = CLAIM_GLYPHS.get(claim.word, "·")
-    lines = [*text.wrap(f"{glyph} {claim.id} {claim.word.upper()}: {claim.why}"), *text.wrap(claim.text, "    ")]
-    for test, findings in groupby(claim.findings, tested):
-        lines += text.wrap(test, "    ", "      ")
-        rows = [[where(f) or "all", *found(f).rsplit(", ", 1)] for f in findings]
-        lines += text.aligned(rows, indent=6)
-    if claim.findings:
-        lines += [line for need in claim.untested for line in text.wrap(f"not tested here: {need}", "    ", "      ")]
-    return lines
 
 
 def tested(f: claims.Finding) -> str:
@@ -248,22 +188,30 @@ def found(f: claims.Finding) -> str:
     return f"{measured}{f' (n = {f.effect.n})' if few and f.effect else ''}, {f.outcome}{small}"
 
 
+def columns(sweep: Sweep) -> list[str]:
+    """What tells runs apart in a table: every axis; of many arm axes one column for the arms off their baseline."""
+    if len(sweep.baseline) <= FEW_AXES:
+        return list(sweep.axes)
+    return [*(axis for axis in sweep.varying() if axis not in sweep.baseline), "arm"]
+
+
+def labels(sweep: Sweep, entry: Entry) -> list[str]:
+    """The cells of `columns`."""
+    if len(sweep.baseline) <= FEW_AXES:
+        return [entry.labels[axis] for axis in sweep.axes]
+    arms = [f"{axis} {level}" for axis, level in sweep.shown(entry.labels).items() if axis in sweep.baseline]
+    return [*(entry.labels[axis] for axis in columns(sweep)[:-1]), ", ".join(arms) or "baseline"]
+
+
 def missing_rows(sweep: Sweep) -> list[list[str]]:
-    return [[e.run, e.state, *(e.labels[axis] for axis in sweep.axes), str(e.seed)] for e in sweep.missing]
-
-
-def _missing_lines(sweep: Sweep) -> list[str]:
-    if not sweep.missing:
-        return []
-    rows = [["not done", "state", *sweep.axes, "seed"], *missing_rows(sweep)[:8]]
-    more = len(sweep.missing) - 8
-    return [*text.aligned(rows), *([f"  … and {more} more: see report.md"] if more > 0 else []), ""]
+    return [[e.run, e.state, *labels(sweep, e), str(e.seed)] for e in sweep.missing]
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
-def _json(judged: Judged) -> str:
+def as_json(judged: Judged) -> str:
+    """What verdict.json holds: strict JSON, keys in alphabetical order."""
     sweep = judged.sweep
     value = {
         "sweep": sweep.name,

@@ -1,5 +1,6 @@
 """The house style: sizes, colours, line styles, marks. Colour is the arm, the same in every panel and figure."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,8 +8,10 @@ from typing import Any
 QUALITATIVE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5195", "#8C6D31")
 BASELINE = "#222222"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 2)), (0, (3, 3)))
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 MUTED = "#6E6E6E"
 WIDTH = 7.0  # inches: two columns of most venues
+NARROW = 3.3  # inches: one column
 
 # word -> colour, matplotlib marker, glyph in text; the mark repeats the colour, so that grey print tells the same
 WORDS: dict[str, tuple[str, str, str]] = {
@@ -20,6 +23,19 @@ WORDS: dict[str, tuple[str, str, str]] = {
     "higher": ("#0072B2", ">", "↑"),
     "lower": ("#7A5195", "<", "↓"),
 }
+
+# what a clipped token is (tokens.py) -> colour
+KINDS = {"connective": "#D55E00", "function word": "#0072B2", "other": "#9A9A9A"}
+
+# outcome of a finding of a claim -> colour, matplotlib marker, glyph in text
+OUTCOMES: dict[str, tuple[str, str, str]] = {
+    "supported": ("#00734F", "^", "✓"),
+    "contradicted": ("#B64200", "v", "✗"),
+    "no difference": ("#444444", "o", "○"),
+    "undecided": ("#8A8A8A", "D", "?"),
+}
+
+NARROW_TITLES: Any = {"axes.titlesize": 6.5}  # beside RC, in a figure of one column
 
 RC: Any = {
     "font.size": 8,
@@ -78,6 +94,22 @@ def arm_dashes(arms: Sequence[str], baseline: str) -> dict[str, Any]:
 def words(level: str) -> str:
     """A label for people: small_base -> small base."""
     return level.replace("_", " ")
+
+
+def printable(text: str, family: str = "DejaVu Sans") -> str:
+    """Text as the font can show it: control characters and glyphs that it lacks as their code, such as \\u4e2d.
+
+    A model's tokens may hold anything; matplotlib would warn and draw a box.
+    """
+    known = _glyphs(family)
+    return "".join(c if ord(c) in known and c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+@functools.cache
+def _glyphs(family: str) -> frozenset[int]:
+    from matplotlib import font_manager
+
+    return frozenset(font_manager.get_font(font_manager.findfont(family)).get_charmap())
 
 
 def _is_number(text: str) -> bool:

@@ -29,10 +29,19 @@ def interval(effect: stats.Paired | None, factor: float, digits: int) -> str:
 
 
 def scale(metric: str) -> tuple[float, int, str]:
-    """(factor, digits, unit) in which a metric is shown: shares in points, the rest as recorded."""
+    """(factor, digits, unit) in which a metric is shown: shares in points, lengths in tokens, the rest as recorded."""
     if "accuracy" in metric or metric.endswith("_share"):
         return 100.0, 1, "points"
+    if metric.startswith("clip/"):  # shares of all tokens, a few in a thousand
+        return 100.0, 2, "points"
+    if metric.startswith("length/") or metric == "eval/length":
+        return 1.0, 1, "tokens"
     return 1.0, 3, "nats" if metric == "policy/entropy" else metric
+
+
+def plural(count: int, word: str) -> str:
+    """1 run, 2 runs."""
+    return f"{count} {word}{'s' if count != 1 else ''}"
 
 
 def seeds(count: int | None) -> str:

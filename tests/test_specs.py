@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from analysis import tables
+from analysis import figures
 from harness import config
 from harness.sweep import contents, keys, schema, spec, yaml12
 from harness.sweep.compose import compose, resolve
@@ -36,7 +36,7 @@ def test_every_spec_expands_and_says_what_it_asks(path: Path, scale: str) -> Non
     assert expansion.spec.question.endswith("?")
     assert expansion.spec.source
     for figure in expansion.spec.figures:
-        assert figure.split("_by_")[0] in tables.METRICS
+        figures.check(figure)
     if path.stem != "real_text":
         assert len(expansion.spec.seeds) >= 3
         assert expansion.spec.baseline
@@ -79,7 +79,9 @@ def test_the_grids_are_those_of_the_paper() -> None:
     assert len(load("normalization").cells) == 2 * 2 * 6
     assert len(load("aggregation").cells) == 2 * 2 * 2
     assert len(load("overlong").cells) == 3 * 3
-    assert len(load("lite_ppo").cells) == 2 * 2 * 2
+    assert len(load("lite_ppo").cells) == 2 * 2 * 3
+    mini = load("paper_mini")  # 58 cells of one trick at a time, three included; five stand in two places
+    assert (len(mini.cells), len(mini.aliases)) == (61, 5)
     limits = {cell.identity.sampling.max_new_tokens for cell in load("overlong", "scale=paper").cells}
     assert limits == {8000, 16000, 20000}
 

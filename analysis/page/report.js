@@ -4,9 +4,9 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const state = { metric: 0, off: new Set(), zoom: null, at: null };
-  const HEIGHT = 250, TOP = 8, BOTTOM = 34, LEFT = 46, labelled = data.arms.length <= 6;
-  let panels = [];
+  const state = { view: 0, metric: 0, off: new Set(), zoom: null, at: null };
+  const HEIGHT = 250, TOP = 8, BOTTOM = 34, LEFT = 46;
+  let panels = [], lines = [], labelled = true;
 
   const svg = (name, attributes, parent, text = "") => {
     const node = parent.appendChild(document.createElementNS("http://www.w3.org/2000/svg", name));
@@ -19,11 +19,12 @@
     node.textContent = text;
     return node;
   };
-  const ink = (node, line) => { node.style.setProperty("--c", data.arms[line.arm].colour); return node; };
+  const view = () => data.views[state.view], arm = (line) => view().arms[line.arm];
+  const ink = (node, line) => { node.style.setProperty("--c", arm(line).colour); return node; };
   const short = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
   const number = (value) => String(Number(value.toPrecision(4)));
   const reading = () => (byId("smooth").checked ? "smooth" : "raw");
-  const shown = () => data.metrics[state.metric].lines.filter((line) => !state.off.has(line.arm));
+  const shown = () => lines.filter((line) => !state.off.has(line.arm));
   const inside = (x) => !state.zoom || (x >= state.zoom[0] && x <= state.zoom[1]);
 
   function ticks(low, high, most, whole) {
@@ -39,13 +40,13 @@
     const least = (values, from = Infinity) => values.reduce((a, b) => Math.min(a, b), from);
     const most = (values, from = -Infinity) => values.reduce((a, b) => Math.max(a, b), from);
     const pick = (values, x) => values.filter((value, i) => inside(x[i]));
-    const lines = shown().flatMap((line) => [line, ...(byId("seeds").checked ? line.seeds : [])]);
-    const heights = lines.flatMap((line) => pick(line[reading()].mean || line[reading()], line.x));
+    const all = shown().flatMap((line) => [line, ...(byId("seeds").checked ? line.seeds : [])]);
+    const heights = all.flatMap((line) => pick(line[reading()].mean || line[reading()], line.x));
     const far = byId("band").checked ? shown().flatMap((line) => ["low", "high"].flatMap((edge) => pick(line[reading()][edge], line.x))) : [];
     const [low, high] = heights.length ? [least(heights), most(heights)] : [0, 1], span = high - low || Math.abs(high) * 0.2 || 1;
     const y = [Math.max(low - 0.4 * span, least(far, low - 0.08 * span)), Math.min(high + 0.4 * span, most(far, high + 0.08 * span))];
     if (low >= 0) y[0] = Math.max(0, y[0]); // what cannot be negative starts at 0 at the lowest
-    const x = data.metrics[state.metric].lines.flatMap((line) => [line, ...line.seeds].flatMap((one) => one.x)), full = [least(x), most(x)];
+    const x = lines.flatMap((line) => [line, ...line.seeds].flatMap((one) => one.x)), full = [least(x), most(x)];
     return { x: state.zoom || [full[0], Math.max(full[1], full[0] + 1)], full, y };
   }
 
@@ -61,9 +62,11 @@
   }).join("");
 
   function draw() {
-    const { x, full, y } = range(), metric = data.metrics[state.metric];
+    const metric = data.metrics[state.metric], cells = view().places.map(([panel, arm, cell]) => [panel, arm, metric.lines[cell]]);
+    lines = cells.filter(([, , line]) => line).map(([panel, arm, line]) => ({ ...line, panel, arm }));
+    const { x, full, y } = range();
     for (const panel of panels) {
-      const width = Math.max(260, panel.root.clientWidth), names = Math.max(...data.arms.map((arm) => short(arm.name, 12).length));
+      const width = Math.max(260, panel.root.clientWidth), names = Math.max(...view().arms.map((arm) => short(arm.name, 12).length));
       const right = labelled ? 14 + 7 * names : 12;
       const px = (step) => LEFT + ((step - x[0]) / (x[1] - x[0])) * (width - LEFT - right);
       const py = (value) => TOP + ((y[1] - value) / (y[1] - y[0])) * (HEIGHT - TOP - BOTTOM);
@@ -71,7 +74,7 @@
       const root = panel.svg;
       root.replaceChildren();
       root.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-      root.setAttribute("aria-label", `${data.panels[panel.index]}: ${metric.label} over training steps, a line per ${data.axis || "stratum"}`);
+      root.setAttribute("aria-label", `${view().panels[panel.index]}: ${metric.label} over training steps, a line per ${view().axis || "stratum"}`);
       const clip = svg("clipPath", { id: `clip${panel.index}` }, root);
       svg("rect", { x: LEFT, y: TOP, width: width - LEFT - right, height: HEIGHT - TOP - BOTTOM }, clip);
       for (const tick of ticks(y[0], y[1], 5)) {
@@ -82,20 +85,20 @@
       for (const tick of ticks(x[0], x[1], Math.max(3, width / 90), true)) svg("text", { x: px(tick), ...across }, root, tick);
       svg("text", { x: (LEFT + width - right) / 2, y: HEIGHT - 3, "text-anchor": "middle" }, root, "training step");
       const plot = svg("g", { "clip-path": `url(#clip${panel.index})` }, root);
-      const ordered = [...panel.lines].sort((a, b) => data.arms[a.arm].baseline - data.arms[b.arm].baseline);
+      const ordered = [...panel.lines].sort((a, b) => arm(a).baseline - arm(b).baseline);
       for (const line of ordered) {
-        const read = line[reading()], dash = data.arms[line.arm].dash;
+        const read = line[reading()], dash = arm(line).dash;
         if (byId("band").checked) ink(svg("path", { class: "band", d: area(line, read, px, py) }, plot), line);
         if (byId("seeds").checked) {
           for (const seed of line.seeds) {
             const node = ink(svg("path", { class: "line seed", d: path(seed.x, seed[reading()], seed.cuts, px, py) }, plot), line);
-            svg("title", {}, node, `${data.arms[line.arm].name}, seed ${seed.seed}${seed.state ? `, ${seed.state}` : ""}`);
+            svg("title", {}, node, `${arm(line).name}, seed ${seed.seed}${seed.state ? `, ${seed.state}` : ""}`);
           }
         }
         ink(svg("path", { class: "line", d: path(line.x, read.mean, line.cuts, px, py), "stroke-dasharray": dash }, plot), line);
       }
       if (!panel.lines.length) svg("text", { x: width / 2, y: HEIGHT / 2, "text-anchor": "middle" }, root, "nothing recorded");
-      if (labelled && data.arms.length > 1) label(panel, y);
+      if (labelled && view().arms.length > 1) label(panel, y);
       panel.mark = svg("g", {}, root);
     }
     byId("reset").hidden = !state.zoom;
@@ -103,7 +106,7 @@
     const most = Math.max(...counts), least = Math.min(...counts), seeds = most === least ? most : `${least} to ${most}`;
     byId("said").textContent = !counts.length ? "" : `${metric.label}. Lines: mean of ${seeds} seed${most === 1 ? "" : "s"}` +
       `${byId("smooth").checked ? ", each smoothed (centred 11-step mean, then exponential 0.8)" : ", not smoothed"}; a line ends where ` +
-      `the first seed ends.${byId("band").checked && bands.length ? ` Band: ${bands.join("; ")}. A wide band may leave the panel.` : ""}`;
+      `the first seed ends.${byId("band").checked && bands.length ? ` Band: ${bands.join("; ")}. A wide band may leave the panel.` : ""} ${data.left_out}`;
     mark();
   }
 
@@ -115,7 +118,7 @@
     ends.forEach((end, i) => { end.at = Math.max(end.at, i ? ends[i - 1].at + 14 : TOP + 6); });
     for (let i = ends.length - 1; i >= 0; i--) ends[i].at = Math.min(ends[i].at, i + 1 < ends.length ? ends[i + 1].at - 14 : HEIGHT - BOTTOM);
     for (const { line, at } of ends) {
-      const name = short(data.arms[line.arm].name, 12);
+      const name = short(arm(line).name, 12);
       ink(svg("text", { class: "label", x: panel.width - panel.right + 6, y: at + 4 }, panel.svg, name), line);
     }
   }
@@ -135,7 +138,7 @@
         const band = line.band === "none" ? "" : ` [${number(read.low[i])}, ${number(read.high[i])}]`;
         const row = html("div", "", panel.tip);
         ink(html("i", "", row), line);
-        row.append(`${short(data.arms[line.arm].name, 20)}  ${number(read.mean[i])}${band}  n ${line.n}`);
+        row.append(`${short(arm(line).name, 20)}  ${number(read.mean[i])}${band}  n ${line.n}`);
       }
       if (panel.index !== state.at.panel) continue;
       panel.tip.hidden = false;
@@ -198,13 +201,13 @@
     });
   }
 
-  function curves() {
-    const used = new Set(data.metrics.flatMap((metric) => metric.lines.map((line) => line.arm)));
-    for (const metric of data.metrics) html("option", metric.label, byId("metric"));
-    byId("metric").addEventListener("change", (event) => { state.metric = event.target.selectedIndex; draw(); });
-    for (const id of ["smooth", "seeds", "band"]) byId(id).addEventListener("change", draw);
-    byId("reset").addEventListener("click", reset);
-    data.arms.forEach((arm, i) => {
+  function turn() { // its arms as the legend, its panels
+    const used = new Set(view().places.map(([, arm]) => arm));
+    byId("legend").replaceChildren();
+    byId("panels").replaceChildren();
+    Object.assign(state, { off: new Set(), at: null });
+    labelled = used.size <= 6;
+    view().arms.forEach((arm, i) => {
       if (!used.has(i)) return;
       const button = html("button", "", byId("legend")), mini = svg("svg", { width: 30, height: 8, "aria-hidden": "true" }, button);
       button.type = "button";
@@ -217,8 +220,8 @@
         draw();
       });
     });
-    byId("panels").classList.toggle("many", !labelled);
-    panels = data.panels.map((name, index) => {
+    byId("panels").classList.toggle("many", used.size > 3);
+    panels = view().panels.map((name, index) => {
       const root = html("figure", "", byId("panels"));
       html("figcaption", name, root);
       const panel = { index, root, svg: svg("svg", { role: "img", tabindex: 0 }, root), tip: html("div", "", root) };
@@ -227,8 +230,20 @@
       listen(panel);
       return panel;
     });
-    new ResizeObserver(draw).observe(byId("panels"));
     draw();
+  }
+
+  function curves() {
+    for (const line of data.metrics.flatMap((metric) => metric.lines.filter(Boolean)).flatMap((line) => [line, ...line.seeds])) line.x = data.grids[line.x];
+    for (const one of data.views) html("option", one.axis, byId("axis"));
+    for (const metric of data.metrics) html("option", metric.label, byId("metric"));
+    byId("compare").hidden = data.views.length < 2;
+    byId("axis").addEventListener("change", (event) => { state.view = event.target.selectedIndex; turn(); });
+    byId("metric").addEventListener("change", (event) => { state.metric = event.target.selectedIndex; draw(); });
+    for (const id of ["smooth", "seeds", "band"]) byId(id).addEventListener("change", draw);
+    byId("reset").addEventListener("click", reset);
+    turn();
+    new ResizeObserver(draw).observe(byId("panels"));
   }
 
   function sortable(table) { // numbers before text; what is missing comes last, either way
@@ -246,4 +261,5 @@
 
   if (data.metrics.length) curves();
   document.querySelectorAll("table.sortable").forEach(sortable);
+  addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll("details")) fold.open = true; });
 })();

@@ -281,3 +281,28 @@ def lab(options: argparse.Namespace) -> int:
     target = options.target or Path(__file__).resolve().parents[1] / "lab" / "weights"
     building.build(target, options.only)
     return 0
+
+
+def data(options: argparse.Namespace) -> int:
+    if options.action == "prepare":
+        from harness.data import prepare
+
+        out = options.out or Path("data") / options.scale
+        made = prepare.prepare(out, options.source, options.without, options.seed)
+        print(*prepare.lines(made), f"wrote {out / 'manifest.json'}", sep="\n")
+        return 0
+    from analysis.load import read_manifest
+    from harness.data import difficulty
+    from harness.sweep.plan import sweep_names
+
+    names = sweep_names(options.root)
+    for given in options.files:
+        if Path(given).is_file():
+            views = [difficulty.of_file(Path(given), options.field, options.samples)]
+        elif given in names:
+            views = difficulty.of_sweep(options.root, read_manifest(options.root, given), options.steps)
+        else:
+            raise difficulty.unknown(given, names)
+        for view in views:
+            print(*difficulty.lines(view), sep="\n")
+    return 0

@@ -49,6 +49,15 @@ class Page(HTMLParser):
     def data(self) -> dict[str, Any]:
         return json.loads(self.scripts[0], parse_constant=lambda c: pytest.fail(c))
 
+    def line(self, metric: str, panel: str, arm: str, view: int = 0) -> dict[str, Any]:
+        """The line that the page draws there, with its steps."""
+        data = self.data()
+        shown, lines = data["views"][view], next(m["lines"] for m in data["metrics"] if m["label"] == metric)
+        place = [shown["panels"].index(panel), [a["name"] for a in shown["arms"]].index(arm)]
+        line = lines[next(cell for *where, cell in shown["places"] if where == place)]
+        seeds = [seed | {"x": data["grids"][seed["x"]]} for seed in line["seeds"]]
+        return line | {"x": data["grids"][line["x"]], "seeds": seeds}
+
 
 def busy_sweep(root: Path) -> Path:
     """40 runs of 50 steps with every metric, a label that is a script, and one run of each way to be missing."""

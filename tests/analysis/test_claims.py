@@ -155,6 +155,20 @@ def test_a_test_may_state_its_own_margin(tmp_path: Path) -> None:
     assert long.outcome == "contradicted"  # it should be longer there
 
 
+def test_other_arms_are_at_their_baseline_unless_a_control_is_tried_there(tmp_path: Path) -> None:
+    axes = {"advantage": ["group_z", "batch_z"], "reward": ["raw", "affine"]}
+    keys = {"advantage": "tricks.advantage", "reward": "tricks.reward"}
+    baseline = {"advantage": "group_z", "reward": "raw"}
+    given = {"claims": ["T1"], "control": ["reward"], "keys": keys}
+    root = write_sweep(tmp_path, axes, baseline, lambda *_: {"eval/accuracy": 0.5}, **given)
+    tried = [(f.what, f.stratum) for f in found(root)["T1"].findings]
+    assert tried == [
+        ("advantage group_z - batch_z", {}),
+        ("reward affine - raw", {}),
+        ("reward affine - raw", {"advantage": "batch_z"}),
+    ]
+
+
 def test_clipped_tokens_decide_a_claim_from_their_counts(tmp_path: Path) -> None:
     root = clip_sweep(tmp_path, 0.0)
     sweep = load.load(root, "made")

@@ -3,15 +3,14 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from analysis import html, html_curves, load, report, stats, tables
+from analysis import html, load, report, stats, tables, terminal
 from harness import store
 from harness.sweep.cli import main
-from tests.analysis.chromium import Browser, found
+from tests.analysis.chromium import Browser
 from tests.analysis.conftest import change_manifest, clip_sweep, write_sweep
 from tests.analysis.pages import EVIL, Page, busy_sweep
 
@@ -38,7 +37,7 @@ def test_the_numbers_are_those_of_the_verdict(four_words: Path) -> None:
         ["same", "○ neutral", " 0.0 [-0.2, +0.2]", "50.0 → 50.0", "4", "1.000"],
         ["noisy", "? inconclusive +99+ seeds", "+2.0 [-11.0, +15.0]", "50.0 → 52.0", "4", "1.000"],
     ]
-    said = report.verdict(four_words, "made")
+    said = terminal.verdict(four_words, "made")
     for arm, word, interval, _, means, pairs, p in rows[:4]:
         line = next(line for line in said.splitlines() if line.startswith(f"    {arm} "))
         assert all(part in line for part in (means, interval.strip(), f" {pairs} ", p, " ".join(word.split()[:2])))
@@ -51,12 +50,9 @@ def test_the_cards_say_where_an_arm_helps_and_hurts(four_words: Path) -> None:
 
 
 def test_the_curves_are_means_over_seeds_to_five_digits(tmp_path: Path) -> None:
-    data = Page(written(clip_sweep(tmp_path, 0.04))).data()
-    accuracy = data["metrics"][0]
-    panel, arm = data["panels"].index("small aligned"), [a["name"] for a in data["arms"]].index("0.28")
-    line = next(one for one in accuracy["lines"] if (one["panel"], one["arm"]) == (panel, arm))
+    line = Page(written(clip_sweep(tmp_path, 0.04))).line("held-out accuracy (%)", "small aligned", "0.28")
     values = [44.1, 48.9, 54.0, 59.1]  # as in test_report: .40 .45 .50 .55 + .04 + jitter, in percent
-    assert (accuracy["label"], line["n"], line["band"]) == ("held-out accuracy (%)", 4, "t")
+    assert (line["n"], line["band"]) == (4, "t")
     assert line["raw"]["mean"][0] == line["smooth"]["mean"][0] == round(sum(values) / 4, 3)
     assert line["raw"]["high"][0] == float(f"{stats.paired(values).high:.5g}")
     assert [seed["raw"][0] for seed in line["seeds"]] == values
@@ -72,9 +68,7 @@ def test_the_claims_and_their_findings_are_there(tmp_path: Path) -> None:
 def test_smoothing_is_that_of_the_figures(busy: Path) -> None:
     sweep = load.load(busy.parents[2], "made")
     table = tables.curve_table(sweep, tables.curves(sweep, "entropy_by_arm"))
-    data = html_curves.payload(sweep)
-    entropy = next(m for m in data["metrics"] if m["label"] == "policy entropy (nats)")
-    line = next(one for one in entropy["lines"] if (one["panel"], one["arm"]) == (1, 2))
+    line = Page(busy.read_text()).line("policy entropy (nats)", "large", "other")
     drawn = table[(table["model"] == "large") & (table["arm"] == "other")]
     for column in ("mean", "low", "high"):
         assert line["smooth"][column] == [float(f"{v:.5g}") for v in drawn[column]]
@@ -133,8 +127,8 @@ def test_a_gap_breaks_the_line_and_the_means_end_with_the_first_seed(tmp_path: P
     def curve(labels: dict[str, str], seed: int, step: int) -> dict[str, float]:
         return {"policy/entropy": 0.3} if (step < 5 or step > 30) and step < 50 - 5 * seed else {}
 
-    data = Page(written(write_sweep(tmp_path, {"arm": ["a"]}, {"arm": "a"}, curve, seeds=2))).data()
-    (line,) = data["metrics"][0]["lines"]
+    page = Page(written(write_sweep(tmp_path, {"arm": ["a"]}, {"arm": "a"}, curve, seeds=2)))
+    line = page.line("policy entropy (nats)", "made", "a")
     assert line["x"] == [*range(5), *range(31, 45)] and line["cuts"] == [5]
     assert line["seeds"][0]["x"][-1] == 49 and line["seeds"][0]["cuts"] == [5]
 
@@ -146,7 +140,7 @@ def test_text_from_specs_and_errors_is_escaped(busy: Path) -> None:
     text = busy.read_text()
     page = Page(text)
     assert EVIL not in text and len(page.scripts) == 2 and "&lt;script&gt;alert(1)&lt;/script&gt;" in text
-    assert page.data()["arms"][1]["name"] == EVIL
+    assert page.data()["views"][0]["arms"][1]["name"] == EVIL
     assert "and {{data}}?</h1>" in text  # what looks like a marker of the template is text
 
 
@@ -163,23 +157,11 @@ def test_nothing_is_asked_of_any_network(busy: Path) -> None:
 def test_it_is_small_and_ships_its_page(busy: Path) -> None:
     assert 100_000 < busy.stat().st_size < 3_000_000
     project = tomllib.loads((Path(html.__file__).parents[1] / "pyproject.toml").read_text())
-    assert project["tool"]["setuptools"]["package-data"] == {"analysis": ["page/*"]}
+    assert project["tool"]["setuptools"]["package-data"] == {"analysis": ["page/*", "notebooks/*.ipynb"]}
     assert {file.name for file in html.PAGE.iterdir()} == {"report.html", "report.css", "report.js"}
 
 
 # -- in a browser --------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if not found():
-        pytest.skip("no Chromium here: apt-get install --no-install-recommends chromium")
-    try:
-        started = Browser(tmp_path_factory.mktemp("profile"))
-    except OSError as error:
-        pytest.skip(f"Chromium does not start here: {error}")
-    yield started
-    started.close()
 
 
 def drawn(browser: Browser, what: str = "path.line") -> str:
@@ -231,7 +213,7 @@ def test_hover_shows_the_values_of_a_step(size: tuple[int, int], busy: Path, bro
     browser.mouse("mouseMoved", *middle(browser, 0.6))
     tip = browser.ask("[...document.querySelectorAll('.tip')].filter(t => !t.hidden).map(t => t.innerText).join()")
     step = int(re.match(r"step (\d+)", tip)[1])
-    line = Page(busy.read_text()).data()["metrics"][0]["lines"][0]
+    line = Page(busy.read_text()).line("held-out accuracy (%)", "small base", "plain")
     mean = line["smooth"]["mean"][line["x"].index(step)]
     assert f"plain {float(f'{mean:.4g}'):g} [" in " ".join(tip.split())
     assert browser.ask("document.querySelectorAll('#panels .rule').length") == 2

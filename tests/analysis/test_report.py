@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import figures, load, report, stats, style, tables, text
+from analysis import figures, load, markdown, report, stats, style, tables, terminal, text
 from harness import store
 from tests.analysis.conftest import change_manifest, clip_sweep, write_sweep
 
@@ -93,7 +93,7 @@ def test_a_wrong_figure_names_the_metrics_or_the_axes(tmp_path: Path) -> None:
 
 
 def test_the_text_fits_a_hundred_columns_and_says_the_words(drawn: tuple[Path, list[Path]]) -> None:
-    said = report.verdict(drawn[0], "made")
+    said = terminal.verdict(drawn[0], "made")
     assert max(len(line) for line in said.splitlines()) <= text.WIDTH
     assert "48 of 48 runs done" in said and "✓ T4 SUPPORTED: 5 findings, 5 supported" in said
     row = next(line for line in said.splitlines() if line.startswith("    0.28"))
@@ -101,7 +101,7 @@ def test_the_text_fits_a_hundred_columns_and_says_the_words(drawn: tuple[Path, l
 
 
 def test_the_report_embeds_figures_and_json_is_strict(drawn: tuple[Path, list[Path]]) -> None:
-    page = report.markdown(drawn[0], "made").read_text()
+    page = markdown.write(drawn[0], "made").read_text()
     assert "![effects](figures/effects.png)" in page and "**T4: supported** (5 findings, 5 supported)" in page
     assert "| small_aligned | 0.28 |" in page
     file = drawn[0] / "sweeps/made/verdict.json"
@@ -114,7 +114,7 @@ def test_missing_and_diverged_runs_are_in_every_output(four_words: Path) -> None
     runs = {(e.labels["arm"], e.seed): e.run for e in load.load(four_words, "made").runs}
     store.Run(four_words / "runs" / runs["plain", 2]).write_status("failed")
     store.Run(four_words / "runs" / runs["bad", 0]).write_status("diverged")
-    said, page = report.verdict(four_words, "made"), report.markdown(four_words, "made").read_text()
+    said, page = terminal.verdict(four_words, "made"), markdown.write(four_words, "made").read_text()
     for output in (said, page):
         assert "18 of 20 runs done; 1 failed, 1 diverged" in output
         assert runs["plain", 2] in output and runs["bad", 0] in output
@@ -127,19 +127,19 @@ def test_a_sweep_without_a_finished_run_says_so(tmp_path: Path) -> None:
     root = write_sweep(tmp_path, {"arm": ["a", "b"]}, {"arm": "a"}, lambda *_: {}, seeds=3)
     for run in (root / "runs").iterdir():
         (run / "status.json").unlink()
-    said = report.verdict(root, "made")
+    said = terminal.verdict(root, "made")
     assert report.NOTHING_YET in said and "0 of 6 runs done; 6 new" in said
     assert figures.draw(root, "made") == []
-    assert "Nothing can be said yet" in report.markdown(root, "made").read_text()
+    assert "Nothing can be said yet" in markdown.write(root, "made").read_text()
 
 
 def test_a_sweep_without_baseline_and_a_control_say_so(tmp_path: Path) -> None:
     root = write_sweep(tmp_path, {"arm": ["a", "b"]}, {"arm": "a"}, lambda *_: {"eval/accuracy": 0.5}, seeds=3)
-    assert "This sweep is a control" in report.verdict(change_manifest(root, control=True), "made")
-    assert "Nothing to compare: the spec names no baseline." in report.verdict(
+    assert "This sweep is a control" in terminal.verdict(change_manifest(root, control=True), "made")
+    assert "Nothing to compare: the spec names no baseline." in terminal.verdict(
         change_manifest(root, baseline={}), "made"
     )
-    lone = report.verdict(change_manifest(root, baseline={"arm": "c"}), "made")
+    lone = terminal.verdict(change_manifest(root, baseline={"arm": "c"}), "made")
     assert "Not compared: arm no c." in lone
 
 

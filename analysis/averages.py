@@ -1,0 +1,73 @@
+"""An arm's effect by stratum and seed, and its mean over strata: the numbers of the figures across models and data.
+
+A mean over strata is taken within each seed first, over the seeds that have a pair in every one of the strata; its
+interval is a t interval over those seeds. Leaves out: verdicts (`verdict.py`) and significance of interactions
+(`factors.py`).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from analysis import panels, scores
+from analysis.load import Entry, Sweep
+from analysis.panels import Stratum
+
+BySeed = dict[int, float]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One arm against its baseline in one stratum, seed by seed; without a pair `values` is empty."""
+
+    axis: str
+    arm: str
+    stratum: Stratum
+    values: BySeed
+
+
+def effects(sweep: Sweep, by_run: dict[str, float], of: Callable[[float, float], float]) -> list[Effect]:
+    """of(the arm's number, its baseline's) for every arm in every stratum that plans both.
+
+    Other arms stand at their baseline, as in the analysis of variance, unless an axis is compared nowhere so.
+    """
+    strata = {axis: panels.strata(sweep, axis) for axis in sweep.baseline}
+    return [
+        Effect(axis, arm, stratum, by_seed(by_run, sweep.having(stratum | {axis: arm}), theirs, of))
+        for axis, baseline in sweep.baseline.items()
+        for stratum in panels.plain(sweep, strata[axis]) or strata[axis]
+        if (theirs := sweep.having(stratum | {axis: baseline}))
+        for arm in panels.planned(sweep, stratum, axis)
+        if arm != baseline
+    ]
+
+
+def arms(sweep: Sweep, found: Sequence[Effect]) -> list[tuple[str, str]]:
+    """(axis, arm) of the effects that have a pair, in the spec's order."""
+    there = {(effect.axis, effect.arm) for effect in found if effect.values}
+    return [(axis, arm) for axis in sweep.baseline for arm in panels.levels(sweep, axis) if (axis, arm) in there]
+
+
+def by_seed(
+    by_run: dict[str, float], arm: list[Entry], baseline: list[Entry], of: Callable[[float, float], float]
+) -> BySeed:
+    """seed -> of(arm, baseline), of the seeds for which both have a number."""
+    ours, theirs = scores.by_seed(by_run, arm), scores.by_seed(by_run, baseline)
+    both = {s: (ours[s], theirs[s]) for s in sorted(ours.keys() & theirs.keys())}
+    found = {s: of(a, b) for s, (a, b) in both.items() if not math.isnan(a) and not math.isnan(b)}
+    return {s: value for s, value in found.items() if not math.isnan(value)}
+
+
+def mean(parts: Sequence[BySeed]) -> BySeed:
+    """Per seed the mean over the parts, of the seeds that are in all of them."""
+    shared = set.intersection(*(set(part) for part in parts)) if parts else set()
+    return {s: math.fsum(part[s] for part in parts) / len(parts) for s in sorted(shared)}
+
+
+def difference(arm: float, baseline: float) -> float:
+    return arm - baseline
+
+
+def change(arm: float, baseline: float) -> float:
+    """In percent of the baseline; NaN for a baseline of 0."""
+    return 100 * (arm / baseline - 1) if baseline else math.nan

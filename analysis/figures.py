@@ -46,7 +46,7 @@ WHOLE: dict[str, Callable[[Sweep], Drawing | None]] = {  # of a whole sweep
 }
 ALWAYS = "effects"  # drawn whatever the spec names
 
-DPI, WEB_DPI, WEB_COLOURS = 300, 130, 64
+DPI, WEB_DPI, WEB_COLOURS = 300, 130, 256
 
 
 def draw(root: Path, name: str, only: Collection[str] = (), width: float = style.WIDTH) -> list[Path]:
@@ -135,7 +135,9 @@ def _small(png: Path) -> None:
     with Image.open(png) as image:
         size = (round(image.width * WEB_DPI / DPI), round(image.height * WEB_DPI / DPI))
         small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
-    small.quantize(WEB_COLOURS, dither=Image.Dither.NONE).save(png.with_suffix(".web.png"), optimize=True)
+    # the default method averages thin lines away: a green arm may come out blue
+    few = small.quantize(WEB_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(png.with_suffix(".web.png"), optimize=True)
 
 
 def _lack(sweep: Sweep) -> str:

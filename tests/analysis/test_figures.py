@@ -147,6 +147,19 @@ def test_drawing_again_gives_the_same_bytes(drawn: dict[str, Path]) -> None:
     assert [drawn[name].with_suffix(suffix).read_bytes() for name in names for suffix in suffixes] == before
 
 
+def test_the_small_picture_keeps_the_colours_of_the_arms(tmp_path: Path) -> None:
+    def lines(labels: dict[str, str], seed: int, step: int) -> dict[str, float]:
+        return {"eval/accuracy": 0.1 * ["a", "b", "c", "d"].index(labels["arm"]) + 0.01 * step + 0.02 * seed}
+
+    root = write_sweep(tmp_path, {"arm": ["a", "b", "c", "d"]}, {"arm": "a"}, lines, seeds=3, steps=20)
+    (path,) = figures.draw(root, "made", only=["accuracy_by_arm"])
+    with Image.open(path.with_suffix(".web.png")) as picture:
+        found = {colour for _, colour in picture.convert("RGB").getcolors(1 << 24)}  # type: ignore[union-attr]
+    for colour in style.arm_colours(["a", "b", "c", "d"], "a").values():
+        wanted = tuple(bytes.fromhex(colour[1:]))
+        assert any(all(abs(x - y) <= 12 for x, y in zip(one, wanted, strict=True)) for one in found), colour
+
+
 def test_what_is_not_recorded_is_said_and_nothing_else_is_lost(tmp_path: Path, coarse: None) -> None:
     root = many_axes_sweep(tmp_path, seeds=1, steps=10)
     names = ["probabilities_by_eps_high", "clipped_tokens_by_eps_high", "clipped_text_by_eps_high"]

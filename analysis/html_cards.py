@@ -21,7 +21,7 @@ def body(judged: report.Judged, depends: dict[str, str]) -> str:
     end, cards = judged.sweep.manifest["endpoint"], []
     for axis in judged.sweep.baseline:
         contrasts = [c for c in judged.headline() if c.axis == axis]
-        arms = dict.fromkeys(c.arm for c in contrasts)
+        arms = [arm for arm in judged.sweep.axes[axis] if any(c.arm == arm for c in contrasts)]
         cards += [_card(judged, axis, arm, contrasts, depends.get(axis, "")) for arm in arms]
     said = f"On {esc(end['metric'])}, mean of the last {end['last']} evaluations; differences with 95 % intervals."
     return f'<p>{said}</p><div class="cards">{"".join(cards)}</div>' if cards else ""

@@ -54,7 +54,7 @@ def matrix(judged: report.Judged) -> str:
         against = f"{esc(axis)} <small>against {esc(judged.sweep.baseline[axis])}</small>"
         lines.append(f'<tr><th colspan="{len(columns) + 1}" scope="rowgroup"><span>{against}</span></th></tr>')
         rows = list(group)
-        for arm in dict.fromkeys(c.arm for c in rows):
+        for arm in [arm for arm in judged.sweep.axes[axis] if any(c.arm == arm for c in rows)]:
             mine = {_key(c.stratum): c for c in rows if c.arm == arm}
             cells = "".join(_cell(mine.get(_key(column))) for column in columns)
             lines.append(f'<tr><th scope="row">{breakable(arm)}</th>{cells}</tr>')

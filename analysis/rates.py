@@ -67,7 +67,7 @@ def rates(sweep: Sweep, axis: str) -> list[Rate]:
         for side in sides
     ]
     pooled = []
-    for arm in dict.fromkeys(side.arm for side in sides):
+    for arm in [arm for arm in sweep.axes[axis] if any(side.arm == arm for side in sides)]:
         ours = [entry for side in sides if side.arm == arm for entry in side.ours]
         theirs = [entry for side in sides if side.arm == arm for entry in side.theirs]
         pooled.append(_rate(None, axis, arm, baseline, _of(ended, ours), _of(ended, theirs)))

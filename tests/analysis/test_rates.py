@@ -120,3 +120,14 @@ def test_the_rule_states_the_sweeps_numbers(tmp_path: Path) -> None:
     root = write_sweep(tmp_path, {"arm": ["a"]}, {"arm": "a"}, lambda *_: {"eval/accuracy": 0.5}, seeds=1)
     said = rates.rule(load.load(root, "made"))
     assert "last 2 evaluations lies 0.05 or more below the best 2 in a row" in said and "50%" in said
+
+
+def test_arms_stand_in_the_order_of_their_axis(tmp_path: Path) -> None:
+    # the first model has the last arm only
+    def planned(labels: dict[str, str]) -> bool:
+        return labels["model"] == "b" or labels["clip"] != "0.24"
+
+    axes = {"model": ["a", "b"], "clip": ["0.20", "0.24", "0.28"]}
+    root = write_sweep(tmp_path, axes, {"clip": "0.20"}, lambda *_: {"eval/accuracy": 0.5}, planned=planned)
+    pooled = [rate.arm for rate in rates.rates(load.load(root, "made"), "clip") if rate.stratum is None]
+    assert pooled == ["0.24", "0.28"]

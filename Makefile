@@ -23,7 +23,7 @@ demo: .venv/installed
 	$(BIN)/python -m harness sweep $(SPEC)
 
 test: .venv/installed
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 slow: .venv/installed
 	$(BIN)/python -m pytest -m slow

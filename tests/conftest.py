@@ -1,10 +1,26 @@
 """Fixtures: a tiny random Qwen3 in hub format, with a word-level tokenizer."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 WORDS = ["<pad>", "<unk>", "<end>", "Q", "=", "?", "A", "answer", ",", "+", "-", *map(str, range(20))]
+
+
+@pytest.hookimpl(optionalhook=True)  # xdist's
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The tests of a file of tests/analysis stay in one process: they share sweeps and pictures that take long to make.
+
+    All others go one by one to whoever is free, those of Slurm too: they mostly wait.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFileWhereShared(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid.partition("::")[0] if nodeid.startswith("tests/analysis/") else nodeid
+
+    return ByFileWhereShared(config, log)
 
 
 def make_model(folder: Path, **changes: object) -> Path:

@@ -17,8 +17,6 @@ from analysis import notebook
 from tests.analysis.conftest import change_manifest, write_sweep
 from tests.analysis.many import paper_sweep
 
-pytestmark = pytest.mark.xdist_group("notebooks")  # one kernel for all
-
 FOLDER = Path(notebook.__file__).parent / "notebooks"
 BOOKS = sorted(FOLDER.glob("*.ipynb"))
 PROBE = "print((_ if hasattr(_, 'to_csv') else _.data).to_csv(index=False))"  # of the cell before, what it shows

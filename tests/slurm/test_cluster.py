@@ -11,7 +11,7 @@ import pytest
 
 from tests.slurm.cluster import Cluster
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = pytest.mark.slurm
 
 
 def until(condition: Callable[[], object], seconds: float) -> None:

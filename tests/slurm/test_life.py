@@ -16,7 +16,7 @@ from tests.slurm.cluster import Cluster
 from tests.slurm.site import STEPS, Site, kill
 from tests.sweep.mlflow_side import Server, wait_until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = pytest.mark.slurm
 
 
 def test_submitted_trained_and_nothing_left_to_submit(

@@ -2,7 +2,7 @@
 # make test   install, run every test but the slow ones
 # make check  lint, format, types
 # make pages  write docs/tricks.md and grid_specs/schema.json again, after a new trick, knob, key or recipe
-# make bench  our step, sweep and Slurm beside their peers (installs the peers), and a hundred kills
+# make bench  ours beside peers (step, sweep, loading, Slurm; installs them), coverage of intervals, a hundred kills
 # make mutation   does a test notice every single-point change of the tricks and of the step? (minutes)
 
 PYTHON ?= python3
@@ -42,6 +42,8 @@ bench: .venv/installed
 	$(BIN)/python -m bench.against_trl
 	$(BIN)/python -m bench.step
 	$(BIN)/python -m bench.sweep
+	$(BIN)/python -m bench.load
+	$(BIN)/python -m bench.coverage
 	$(BIN)/python -m bench.slurm
 	$(BIN)/python -m bench.chaos
 

@@ -17,17 +17,19 @@ SHARE = 8  # a repetition is at least 1/8 of the response
 
 
 def ends_in_repetition(tokens: Int[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B"]:
-    """Of each response, padded on the right; an empty one does not repeat."""
-    return torch.tensor([_repeats(row[:length]) for row, length in zip(tokens, lengths.tolist(), strict=True)]).bool()
+    """Of each response, padded on the right; an empty one does not repeat.
 
-
-def _repeats(row: Int[Tensor, "n"]) -> bool:
-    """By the longest suffix in which every token equals the one p before it, for each p."""
-    least = max(COPIES, -(-len(row) // SHARE))
-    tail = row[-max(COPIES * LONGEST_PERIOD, least) :]  # no condition looks farther back
-    for period in range(1, min(LONGEST_PERIOD, len(tail) // COPIES) + 1):
-        differs = (tail[period:] != tail[:-period]).flip(0)
-        same = int(differs.int().argmax()) if differs.any() else len(differs)
-        if same + period >= max(COPIES * period, least):
-            return True
-    return False
+    By the longest suffix in which every token equals the one p before it, for each p and all responses at once.
+    """
+    least = (-(-lengths // SHARE)).clamp(min=COPIES)
+    longest = int(lengths.max()) if len(lengths) else 0
+    width = min(longest, max(COPIES * LONGEST_PERIOD, -(-longest // SHARE)))  # no condition looks farther back
+    back = torch.arange(width)
+    place = lengths[:, None] - 1 - back
+    # from the end backwards; before the beginning a number of its own in every place, which equals nothing
+    ending = torch.where(place >= 0, tokens.gather(1, place.clamp(min=0)), -1 - back)
+    found = torch.zeros(len(lengths), dtype=torch.bool)
+    for period in range(1, min(LONGEST_PERIOD, width // COPIES) + 1):
+        same = (ending[:, :-period] == ending[:, period:]).int().cumprod(1).sum(1)
+        found |= same + period >= torch.clamp(least, min=COPIES * period)
+    return found

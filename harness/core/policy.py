@@ -26,6 +26,7 @@ class Policy:
         self.tokenizer = tokenizer
         self.end_tokens = _end_tokens(model, tokenizer)
         self.fast = qwen3.supports(model)
+        self.texts: dict[int, str] = {}  # of the tokens asked for so far
 
     @staticmethod
     def load(config: Model) -> "Policy":
@@ -54,7 +55,9 @@ class Policy:
 
     def words(self, ids: list[int]) -> list[str]:
         """Each token's own text, special ones included; several may read alike."""
-        return self.tokenizer.batch_decode([[i] for i in ids]) if ids else []
+        if new := [i for i in dict.fromkeys(ids) if i not in self.texts]:
+            self.texts |= dict(zip(new, self.tokenizer.batch_decode([[i] for i in new]), strict=True))
+        return [self.texts[i] for i in ids]
 
     def logprobs(
         self, rows: Rows, temperature: float, with_entropy: bool = False

@@ -68,11 +68,11 @@ def of_file(path: Path, field: str = "right", samples: int = 0) -> View:
 
 
 def of_records(name: str, records: Iterable[dict[str, Any]], steps: int) -> View | None:
-    """The sum of `groups` over the records of the first `steps` steps (steps count from 1); None without any.
+    """The sum of `groups` over the records of the first `steps` steps, which count from 0; None without any.
 
     A training policy changes, so early steps say most of the data and late ones of the policy.
     """
-    kept = [record["groups"] for record in records if record["step"] <= steps]
+    kept = [record["groups"] for record in records if record["step"] < steps]
     if not kept:
         return None
     longest = max(map(len, kept))

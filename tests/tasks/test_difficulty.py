@@ -66,8 +66,8 @@ def test_only_first_steps_count_and_runs_of_one_name_add_up(tmp_path: Path) -> N
     labels = {"model": "small_base", "data": "easy"}
     runs = [{"run": f"r{i}", "labels": labels | {"eps": str(i)}} for i in range(2)]
     runs.append({"run": "r2", "labels": labels | {"data": "hard"}})
-    write(tmp_path / "runs/r0/counts/a001.jsonl", [{"step": 1, "groups": [1, 0, 3]}, {"step": 2, "groups": [9, 9, 9]}])
-    write(tmp_path / "runs/r1/counts/a001.jsonl", [{"step": 1, "groups": [0, 2, 2]}])
+    write(tmp_path / "runs/r0/counts/a001.jsonl", [{"step": 0, "groups": [1, 0, 3]}, {"step": 1, "groups": [9, 9, 9]}])
+    write(tmp_path / "runs/r1/counts/a001.jsonl", [{"step": 0, "groups": [0, 2, 2]}])
     manifest = {"name": "mine", "runs": runs}
     assert difficulty.of_sweep(tmp_path, manifest, 1) == [View("small_base, easy", (1, 2, 5))]
     with pytest.raises(ValueError, match="mine: no run has recorded pass counts"):
@@ -78,7 +78,7 @@ def test_the_command_shows_files_and_sweeps(tmp_path: Path, capsys: pytest.Captu
     path = write(tmp_path / "q.jsonl", [{"right": n} for n in (0, 1)])
     manifest = {"name": "mine", "runs": [{"run": "r", "labels": {"data": "easy"}}]}
     write(tmp_path / "sweeps/mine/manifest.json", [manifest])
-    write(tmp_path / "runs/r/counts/a001.jsonl", [{"step": 1, "groups": [3, 1]}])
+    write(tmp_path / "runs/r/counts/a001.jsonl", [{"step": 0, "groups": [3, 1]}])
     assert main(["--root", str(tmp_path), "data", "difficulty", str(path), "mine"]) == 0
     out = capsys.readouterr().out
     assert "q.jsonl: 2 prompts, pass rate 50.0 %" in out

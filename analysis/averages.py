@@ -35,7 +35,7 @@ def effects(sweep: Sweep, by_run: dict[str, float], of: Callable[[float, float],
     return [
         Effect(axis, arm, stratum, by_seed(by_run, sweep.having(stratum | {axis: arm}), theirs, of))
         for axis, baseline in sweep.baseline.items()
-        for stratum in panels.plain(sweep, strata[axis]) or strata[axis]
+        for stratum in sweep.plain(strata[axis]) or strata[axis]
         if (theirs := sweep.having(stratum | {axis: baseline}))
         for arm in panels.planned(sweep, stratum, axis)
         if arm != baseline

@@ -66,10 +66,9 @@ def known(path: Path = FILE) -> dict[str, Any]:
         raise ValueError(f"{path}: takes a mapping of claims by id")
     for name, claim in claims.items():
         for test in claim["tests"]:
-            for key, known in (("expect", EXPECTATIONS), ("read", READS)):
-                if test.get(key, known[0]) not in known:
-                    what = {"expect": "expectation", "read": "reading"}[key]
-                    raise ValueError(f"{path}: {name}: no {what} '{test[key]}' (there are: {', '.join(known)})")
+            for key, what, words in (("expect", "expectation", EXPECTATIONS), ("read", "reading", READS)):
+                if test.get(key, words[0]) not in words:
+                    raise ValueError(f"{path}: {name}: no {what} '{test[key]}' (there are: {', '.join(words)})")
     return claims
 
 

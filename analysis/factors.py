@@ -77,13 +77,9 @@ def score_table(sweep: Sweep, axis: str, numbers: dict[str, float]) -> "pd.DataF
     import pandas as pd
 
     others = [name for name in sweep.varying(without=axis) if name not in sweep.baseline]
-    held = {name: level for name, level in sweep.baseline.items() if name != axis}
-    strata = [
-        stratum for stratum in sweep.strata(axis) if all(stratum.get(name, held[name]) == held[name] for name in held)
-    ]
     rows = [
         {axis: arm, **{name: stratum[name] for name in others}, SEED: entry.seed, "score": numbers[entry.run]}
-        for stratum in strata
+        for stratum in sweep.plain(sweep.strata(axis))
         for arm in sweep.axes[axis]
         if arm != NOT_SET
         for entry in sweep.having(stratum | {axis: arm})

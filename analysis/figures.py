@@ -27,6 +27,7 @@ from analysis import (
 )
 from analysis.load import Sweep, load, read_manifest
 from analysis.panels import Drawing
+from harness.config import nearest
 
 BY_AXIS: dict[str, Callable[..., Drawing | None]] = {  # <name>_by_<axis>, beside a curve of every metric
     "benchmarks": plot_curves.benchmarks,
@@ -90,7 +91,7 @@ def check(figure: str) -> None:
     if figure in WHOLE or (by and (short in BY_AXIS or short in tables.METRICS)):
         return
     every = [*BY_AXIS, *tables.METRICS]
-    near = panels.nearest(figure, WHOLE) if not by else panels.nearest(short, every).replace("'?", f"_by_{axis}'?")
+    near = nearest(figure, WHOLE) if not by else nearest(short, every).replace("'?", f"_by_{axis}'?")
     raise ValueError(
         f"figures: no figure '{figure}'{near}; use one of {', '.join(WHOLE)}, or <name>_by_<axis> with a name of "
         f"{', '.join(every)}"

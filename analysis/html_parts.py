@@ -74,7 +74,7 @@ def verdict_badge(word: str) -> str:
 
 
 def stratum(levels: dict[str, str]) -> str:
-    return esc(", ".join(style.words(level) for level in levels.values())) or "everywhere"
+    return esc(style.place(levels)) or "everywhere"
 
 
 def claim_badge(word: str) -> str:

@@ -14,7 +14,8 @@ HEAD = ["arm", "collapsed", "share [95 %]", "baseline", "share [95 %]", "p Fishe
 
 def body(sweep: Sweep) -> str:
     """A row per arm with a collapse on either side; the others are named. Empty where no run has ended."""
-    found = {axis: rates.rates(sweep, axis) for axis in sweep.baseline}
+    ended = rates.ends(sweep)
+    found = {axis: rates.rates(sweep, axis, ended) for axis in sweep.baseline}
     known = [rate for of_axis in found.values() for rate in of_axis if rate.ours.runs]
     if not known:
         return ""
@@ -29,7 +30,7 @@ def body(sweep: Sweep) -> str:
     title = "Runs that collapsed, over all places of an arm, beside the baseline's in the same places"
     shown = table(title, HEAD, "lrirrrww", rows, "stability") if rows else ""
     said = f"<p>No run of these collapsed: {esc(', '.join(calm))}.</p>" if calm and rows else ""
-    none = f"<p>None of {text.plural(len(rates.ends(sweep)), 'run')} collapsed.</p>" if not rows else ""
+    none = f"<p>None of {text.plural(len(ended), 'run')} collapsed.</p>" if not rows else ""
     return f'{none}{shown}{said}<p class="note">{esc(rates.rule(sweep))}</p>'
 
 

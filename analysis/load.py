@@ -109,6 +109,10 @@ class Sweep:
                 at[axis, self._held(entry, axis)].add(i)
         return places, dict(at)
 
+    def plain(self, strata: list[dict[str, str]]) -> list[dict[str, str]]:
+        """Those in which every arm that they name stands at its baseline."""
+        return [s for s in strata if all(s.get(axis, level) == level for axis, level in self.baseline.items())]
+
     def _held(self, entry: Entry, axis: str) -> str:
         level = entry.labels[axis]
         return self.baseline.get(axis, level) if level == NOT_SET else level

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis import depends, factors, figures, panels, report, stats, style, text
+from analysis import depends, factors, figures, report, stats, style, text
 from analysis.load import Sweep, load
+from harness.config import nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,7 @@ def axis(sweep: Sweep, key: str) -> str:
         if key in (name, sets):
             return name
     have = ", ".join(f"{name} ({sets})" if sets != name else name for name, sets in keys.items())
-    raise ValueError(f"the sweep has no axis over {key}{panels.nearest(key, keys.values())} (there are: {have})")
+    raise ValueError(f"the sweep has no axis over {key}{nearest(key, keys.values())} (there are: {have})")
 
 
 def figure(judged: report.Judged, kind: str, key: str = "") -> Picture:

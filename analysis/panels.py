@@ -4,13 +4,13 @@ A stratum gets a panel when it plans at least two levels of the axis that is com
 others hold one run each. Leaves out: numbers (`tables.py`, `tokens.py`), files (`figures.py`).
 """
 
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from analysis import style
 from analysis.load import NOT_SET, Sweep
+from harness.config import nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,12 +26,6 @@ class Drawing(NamedTuple):
     figure: Any
     data: "pd.DataFrame"  # exactly the plotted numbers
     caption: str
-
-
-def nearest(word: str, words: Iterable[str]) -> str:
-    """`; did you mean 'clip'?` when one of `words` is close to `word`, else nothing."""
-    close = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def axis_of(sweep: Sweep, figure: str) -> str:
@@ -60,14 +54,9 @@ def strata(sweep: Sweep, axis: str | None) -> list[Stratum]:
     if axis is None:
         return every
     if axis not in sweep.baseline:
-        every = plain(sweep, every) or every
+        every = sweep.plain(every) or every
     several = [s for s in every if len(planned(sweep, s, axis)) > 1]
     return several or every
-
-
-def plain(sweep: Sweep, every: Sequence[Stratum]) -> list[Stratum]:
-    """Those in which every arm that they name stands at its baseline."""
-    return [s for s in every if all(s.get(arm, level) == level for arm, level in sweep.baseline.items())]
 
 
 def planned(sweep: Sweep, stratum: Stratum, axis: str) -> list[str]:
@@ -75,7 +64,7 @@ def planned(sweep: Sweep, stratum: Stratum, axis: str) -> list[str]:
 
 
 def title(sweep: Sweep, stratum: Stratum) -> str:
-    return ", ".join(style.words(level) for level in sweep.shown(stratum).values())
+    return style.place(sweep.shown(stratum))
 
 
 def held(sweep: Sweep, axis: str | None) -> str:

@@ -56,14 +56,16 @@ def table(found: list[Claim]) -> "pd.DataFrame":
     for claim in found:
         for f in claim.findings:
             numbers = {key: getattr(f.effect, key) if f.effect else math.nan for key in ("mean", "low", "high", "sd")}
-            what = {"claim": claim.id, "word": claim.word, "metric": f.metric, "where": _where(f), "what": f.what}
+            what = {
+                "claim": claim.id,
+                "word": claim.word,
+                "metric": f.metric,
+                "where": style.place(f.stratum),
+                "what": f.what,
+            }
             rest = {"n": f.effect.n if f.effect else 0, "margin": f.margin, "outcome": f.outcome}
             rows.append(what | {"expect": f.expect, "control": f.control} | numbers | rest)
     return pd.DataFrame(rows)
-
-
-def _where(f: Finding) -> str:
-    return ", ".join(style.words(level) for level in f.stratum.values())
 
 
 def _plot(found: list[Claim]) -> Any:
@@ -115,7 +117,8 @@ def _forest(axes: Any, metric: str, rows: list[Row], size: float) -> None:
             continue
         f = row.finding
         colour, marker, glyph = style.OUTCOMES.get(f.outcome, style.OUTCOMES["undecided"])
-        name = f"{f.what}{' on ' if _where(f) else ''}{_where(f)}{' (control)' if f.control else ''}"
+        on = f" on {style.place(f.stratum)}" if f.stratum else ""
+        name = f"{f.what}{on}{' (control)' if f.control else ''}"
         axes.text(-0.015, y, _cut(name), transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=size,
                   parse_math=False)  # fmt: skip
         if f.effect:

@@ -69,13 +69,10 @@ def _place(c: verdict.Contrast) -> tuple[object, ...]:
     return (c.axis, *c.stratum.items(), c.arm)
 
 
-def _where(c: verdict.Contrast) -> str:
-    return ", ".join(style.words(level) for level in c.stratum.values())
-
-
 def _label(c: verdict.Contrast, several: bool) -> str:
     """The arm, and its stratum where no heading has it."""
-    return f"{style.words(c.arm)}{' on ' if _where(c) else ''}{_where(c)}" if several else style.words(c.arm)
+    on = f" on {style.place(c.stratum)}" if several and c.stratum else ""
+    return f"{style.words(c.arm)}{on}"
 
 
 def _layout(
@@ -89,7 +86,7 @@ def _layout(
         if group != seen:
             against = f"{style.words(c.axis)}, against {style.words(c.baseline)}"
             y += 1.35 if seen else 1.0
-            headings.append((against if several else _where(c) or style.words(c.axis), y))
+            headings.append((against if several else style.place(c.stratum) or style.words(c.axis), y))
             seen = group
         y += 1.0
         rows[_place(c)] = y

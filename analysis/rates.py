@@ -59,9 +59,13 @@ class Rate:
     p_holm: float  # over the strata's contrasts of the axis, or over its pooled ones
 
 
-def rates(sweep: Sweep, axis: str) -> list[Rate]:
-    """Each arm of an axis in every stratum that plans it and the baseline, then pooled where there are several."""
-    ended, baseline, sides = ends(sweep), sweep.baseline[axis], scores.sides(sweep, axis)
+def rates(sweep: Sweep, axis: str, ended: dict[str, str] | None = None) -> list[Rate]:
+    """Each arm of an axis in every stratum that plans it and the baseline, then pooled where there are several.
+
+    `ended` is what `ends` gives, for one who asks of several axes.
+    """
+    ended = ends(sweep) if ended is None else ended
+    baseline, sides = sweep.baseline[axis], scores.sides(sweep, axis)
     apart = [
         _rate(sweep.shown(side.stratum), axis, side.arm, baseline, _of(ended, side.ours), _of(ended, side.theirs))
         for side in sides

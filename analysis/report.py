@@ -40,7 +40,7 @@ class Judged:
 def judge(root: Path, name: str, more: Collection[str] = ()) -> Judged:
     """Loads and judges a sweep, with `more` metrics than that takes, and leaves verdict.json in its folder."""
     manifest = read_manifest(root, name)
-    wanted = tables.metrics_wanted(root, name) | judging.metrics(manifest) | claims.metrics(manifest["claims"])
+    wanted = tables.curve_metrics(manifest["figures"]) | judging.metrics(manifest) | claims.metrics(manifest["claims"])
     sweep = load(root, name, wanted | set(more))
     found = judged(sweep)
     write_atomic(sweep.folder / "verdict.json", as_json(found))
@@ -130,7 +130,7 @@ def _word(c: judging.Contrast) -> str:
 
 def heading(c: judging.Contrast) -> str:
     """Where: "small base, easy", empty where the sweep has one stratum."""
-    return ", ".join(style.words(level) for level in c.stratum.values())
+    return style.place(c.stratum)
 
 
 def cells(c: judging.Contrast) -> list[str]:
@@ -177,7 +177,7 @@ def tested(f: claims.Finding) -> str:
 
 
 def where(f: claims.Finding) -> str:
-    return ", ".join(style.words(level) for level in f.stratum.values())
+    return style.place(f.stratum)
 
 
 def found(f: claims.Finding) -> str:

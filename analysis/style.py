@@ -1,7 +1,7 @@
 """The house style: sizes, colours, line styles, marks. Colour is the arm, the same in every panel and figure."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Okabe and Ito's colours with a contrast of at least 3:1 on white, and two of the same weight.
@@ -94,6 +94,11 @@ def arm_dashes(arms: Sequence[str], baseline: str) -> dict[str, Any]:
 def words(level: str) -> str:
     """A label for people: small_base -> small base."""
     return level.replace("_", " ")
+
+
+def place(stratum: Mapping[str, str]) -> str:
+    """Where, for people: "small base, easy"; empty for a sweep of one stratum."""
+    return ", ".join(words(level) for level in stratum.values())
 
 
 def printable(text: str, family: str = "DejaVu Sans") -> str:

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from analysis import panels, smooth, stats, tokens, verdict
-from analysis.load import Sweep, read_manifest
+from analysis.load import Sweep
+from harness.config import nearest
 from harness.store import Run
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
 METRICS = {  # the short names that a spec's `figures` use: key, axis label, factor
@@ -101,15 +100,9 @@ def metric_of(figure: str) -> tuple[str, str, float]:
     if not by or short not in METRICS:
         raise ValueError(
             f"figures: no figure '{figure}'; use <metric>_by_<axis> with a metric of {', '.join(METRICS)}"
-            f"{panels.nearest(short, METRICS)}"
+            f"{nearest(short, METRICS)}"
         )
     return METRICS[short]
-
-
-def metrics_wanted(root: "Path", name: str) -> set[str]:
-    """The metrics that the curves and the verdict of a sweep read; figures of another kind say what else they do."""
-    manifest = read_manifest(root, name)
-    return curve_metrics(manifest["figures"]) | verdict.metrics(manifest)
 
 
 def curve_metrics(named: Iterable[str]) -> set[str]:

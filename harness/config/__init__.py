@@ -20,6 +20,7 @@ from harness.config.sections import (
     Tricks,
     cell_id,
 )
+from harness.tricks import nearest
 
 __all__ = [
     "NAMES",
@@ -44,5 +45,6 @@ __all__ = [
     "build",
     "cell_id",
     "known_keys",
+    "nearest",
     "set_key",
 ]

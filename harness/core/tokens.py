@@ -41,10 +41,9 @@ def counts(collected: Collected, rows: Rows, clipped: Clipped, words: Words) -> 
 
 def shown(collected: Collected, rows: Rows, clipped: Clipped, words: Words, most: int) -> list[dict[str, Any]]:
     """The first responses to the first prompt that trains (or was sampled, where none trains), token by token."""
-    trained = collected.admitted.nonzero()[:, 0].tolist()
-    place = trained[0] if trained else 0
-    rollout, group_size = collected.rollout, collected.rewards.shape[1]
-    marks = _marks(clipped, rows, group_size) if trained else torch.zeros(group_size, rollout.tokens.shape[-1])
+    place, rollout, group_size = _place(collected), collected.rollout, collected.rewards.shape[1]
+    some = bool(collected.admitted.any())
+    marks = _marks(clipped, rows, group_size) if some else torch.zeros(group_size, rollout.tokens.shape[-1])
     responses = []
     for sample in range(min(most, group_size)):
         length = int(rollout.lengths[place, sample])
@@ -64,8 +63,12 @@ def shown(collected: Collected, rows: Rows, clipped: Clipped, words: Words, most
 
 def prompt(collected: Collected) -> int:
     """Which problem `shown` shows, by position in the data set."""
-    trained = collected.admitted.nonzero()[:, 0].tolist()
-    return collected.problems[trained[0] if trained else 0]
+    return collected.problems[_place(collected)]
+
+
+def _place(collected: Collected) -> int:
+    """The first prompt that trains, or the first where none does."""
+    return int(collected.admitted.int().argmax())
 
 
 def _marks(clipped: Clipped, rows: Rows, group_size: int) -> Tensor:

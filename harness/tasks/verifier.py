@@ -23,6 +23,7 @@ CPU_SECONDS = 1.5  # of one answer; on an idle machine under 2 s with what stand
 STUCK_SECONDS = 600.0  # of the clock, for one that waits without working; a crowded machine works slowly
 START_SECONDS = 600.0  # importing takes 3 s, on a crowded machine many times that
 PER_PROCESS = 64  # answers that are worth another process
+LOST = "lost"  # an outcome of no answer: its process is gone or stuck
 
 _SCRIPT = Path(__file__).with_name("judge.py")
 
@@ -47,30 +48,30 @@ class Judge:
             start_new_session=True,  # one group to kill, and no Ctrl-C of the terminal
         )
         ready = self._read(START_SECONDS)
-        if ready is None or ready.outcome != "ready":
+        if ready.outcome != "ready":
             self.errors.seek(0)
             said = self.errors.read().decode(errors="replace").strip().splitlines()
             self.close(kill=True)
             raise RuntimeError(f"math-verify does not start: {said[-1] if said else 'no message'}")
 
-    def ask(self, gold: str, given: str) -> Reply | None:
-        """None when the process is of no more use."""
+    def ask(self, gold: str, given: str) -> Reply:
+        """LOST: the process is of no more use."""
         assert self.process.stdin
         try:
             self.process.stdin.write(json.dumps({"gold": gold, "given": given}).encode() + b"\n")
         except OSError:
-            return None
+            return Reply(LOST, "ended")
         return self._read(STUCK_SECONDS)
 
-    def _read(self, seconds: float) -> Reply | None:
+    def _read(self, seconds: float) -> Reply:
         assert self.process.stdout
         line = b""
         while not line.endswith(b"\n"):
             if not select.select([self.process.stdout], [], [], seconds)[0]:
-                return None
+                return Reply(LOST, "stuck")
             part = os.read(self.process.stdout.fileno(), 65536)
-            if not part:
-                return None
+            if not part:  # whoever has just been killed may not look dead yet, but has let go of its pipe
+                return Reply(LOST, "ended")
             line += part
         return Reply(**json.loads(line))
 
@@ -112,10 +113,9 @@ class Pool:
         replies = []
         for gold, given in pairs:
             reply = judge.ask(gold, given)
-            if reply is None:
-                why = "stuck" if judge.process.poll() is None else "ended"
+            if reply.outcome == LOST:
                 judge.close(kill=True)
-                judge, reply = Judge(), Reply("error", why)
+                judge, reply = Judge(), Reply("error", reply.why)
             replies.append(reply)
         with self.lock:
             self.idle.append(judge)

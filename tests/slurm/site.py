@@ -89,7 +89,7 @@ class Site:
         """Steps recorded by now, in all runs."""
         return sum(len(run.read("metrics")) for run in self.runs())
 
-    def wait(self, condition: Callable[[], bool], seconds: float = 120.0) -> None:
+    def wait(self, condition: Callable[[], bool], seconds: float = 240.0) -> None:
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"waited in vain: {self.states()}\n{self.logs()}"
@@ -109,8 +109,9 @@ class Site:
         return workers(self.runs())
 
     def logs(self) -> str:
+        failed = [f"{run.id}: {run.status()} {run.notes()}" for run in self.runs() if run.state() == "failed"]
         files = [*(self.root / "sweeps").rglob("*.out"), *(self.root / "sweeps").rglob("worker-*.log")]
-        return "\n".join(f"--- {file.name}\n{file.read_text(errors='replace')[-2000:]}" for file in files)
+        return "\n".join(failed + [f"--- {file.name}\n{file.read_text(errors='replace')[-2000:]}" for file in files])
 
     def curves(self) -> dict[str, str]:
         """Everything recorded, by run: metrics, evaluations, samples."""

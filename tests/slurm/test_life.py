@@ -84,7 +84,7 @@ def test_the_time_limit(site: Site, cluster: Cluster, undisturbed: dict[str, str
 def test_a_task_too_short_for_one_step_fails_its_runs_and_says_why(site: Site, cluster: Cluster) -> None:
     site.slow(45)
     site.submit("launcher.minutes=1", "launcher.warning=20", tasks=1)
-    site.wait(lambda: "failed" in site.states(), 90)
+    site.wait(lambda: "failed" in site.states(), 240)
     error = next(run.status()["error"] for run in site.runs() if run.state() == "failed")
     assert error.startswith("no checkpoint in a task of 1 minutes: raise launcher.minutes")
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis import report, scores, text
+from analysis import clock, report, scores, text
 from analysis.html_parts import Section, esc, table
 from analysis.load import Entry, Sweep
 from harness.store import Run, read_json
@@ -29,19 +29,15 @@ class Found:
     status: dict[str, Any]
     provenance: dict[str, Any]
     seconds: float
-    gpus: int
 
 
 def read(root: Path, sweep: Sweep) -> list[Found]:
-    groups = {run["run"]: run.get("group", "") for run in sweep.manifest["runs"]}
-    gpus = {name: group.get("gpus", 0) for name, group in sweep.manifest.get("groups", {}).items()}
     found = []
     for entry in sweep.runs:
         run = Run(root / "runs" / entry.run)
         status = read_json(run.path / "status.json")
         seconds = float(status.get("seconds") or run.seconds() or math.nan)
-        known = gpus.get(groups[entry.run], 0)
-        found.append(Found(entry, run.path, status, read_json(run.path / "provenance.json"), seconds, known))
+        found.append(Found(entry, run.path, status, read_json(run.path / "provenance.json"), seconds))
     return found
 
 
@@ -50,7 +46,7 @@ def sections(root: Path, sweep: Sweep, now: datetime) -> list[Section]:
     return [
         Section("missing", "Missing", _missing(sweep, runs)),
         Section("runs", "Runs", _runs(sweep, runs)),
-        Section("provenance", "Provenance", _provenance(sweep, runs, now)),
+        Section("provenance", "Provenance", _provenance(root, sweep, runs, now)),
     ]
 
 
@@ -110,7 +106,7 @@ def _links(folder: Path) -> str:
 # -- where the numbers come from -----------------------------------------------------------------------------------
 
 
-def _provenance(sweep: Sweep, runs: list[Found], now: datetime) -> str:
+def _provenance(root: Path, sweep: Sweep, runs: list[Found], now: datetime) -> str:
     known = [f.provenance for f in runs if f.provenance]
     dirty = sum(bool(p.get("diff")) for p in known)
     packages = Counter(f"{name} {version}" for p in known for name, version in p.get("packages", {}).items())
@@ -121,7 +117,7 @@ def _provenance(sweep: Sweep, runs: list[Found], now: datetime) -> str:
         "Python": _spread(Counter(p.get("python", "") for p in known), len(known)),
         "packages": _spread(packages, len(known)),
         "machines": str(len({p["host"] for p in known if p.get("host")}) or ""),
-        "time spent": _hours(runs),
+        "time spent": clock.spent(root, sweep),
         "runs last written": _span([f.status["time"] for f in runs if "time" in f.status]),
         "report written": _date(now),
     }
@@ -138,15 +134,6 @@ def _spread(counts: Counter[str], of: int) -> str:
     """The values; how many runs had each, where not all had it."""
     ordered = sorted(counts.items())
     return ", ".join(value if n == of else f"{value} ({n} of {of} runs)" for value, n in ordered if value)
-
-
-def _hours(runs: list[Found]) -> str:
-    timed = [f for f in runs if not math.isnan(f.seconds)]
-    if not timed:
-        return ""
-    unit = "GPU" if any(f.gpus for f in runs) else "CPU"
-    hours = sum(f.seconds * max(1, f.gpus) for f in timed) / 3600
-    return f"{hours:.2f} {unit}-hours in {text.plural(len(timed), 'run')}"
 
 
 def _span(times: list[float]) -> str:

@@ -5,7 +5,7 @@ Sentences and cells are those of `report.py`. Leaves out: drawing (`drawn.py` ke
 
 from pathlib import Path
 
-from analysis import drawn, report, text
+from analysis import clock, drawn, report, text
 from harness.store import write_atomic
 
 
@@ -28,6 +28,8 @@ def write(root: Path, name: str) -> Path:
     if sweep.missing:
         header = ["run", "state", *report.columns(sweep), "seed"]
         lines += ["## Missing", "", *text.markdown_table(header, report.missing_rows(sweep)), ""]
+    if time := clock.spent(root, sweep):
+        lines += ["## Time", "", f"{time}.", ""]
     if sentences := report.method(sweep):
         lines += ["## Method", "", *(f"- {sentence}" for sentence in sentences), ""]
     path = sweep.folder / "report.md"

@@ -191,8 +191,16 @@ class Run:
 
     def seconds(self) -> float:
         """Seconds that the run's steps took, over all attempts, repeated ones included."""
-        files = sorted((self.path / "timing").glob("a*.jsonl"))
-        return float(sum(sum(line.get("seconds", {}).values()) for file in files for line in read_lines(file)))
+        return float(sum(self.phases().values()))
+
+    def phases(self) -> dict[str, float]:
+        """The same by phase (generate, update, …), in order of their first appearance."""
+        found: dict[str, float] = {}
+        for file in sorted((self.path / "timing").glob("a*.jsonl")):
+            for line in read_lines(file):
+                for phase, seconds in line.get("seconds", {}).items():
+                    found[phase] = found.get(phase, 0.0) + seconds
+        return found
 
     def read(self, kind: str) -> list[dict[str, Any]]:
         """The records of all attempts as one curve: a later attempt cuts everything from its first step."""

@@ -98,13 +98,16 @@ def test_provenance_counts_machines_and_names_none(four_words: Path) -> None:
         value |= {"packages": {"torch": "2.13.0"}, "command": ["/somewhere/harness"]}
         store.write_atomic(run / "provenance.json", json.dumps(value))
         store.Run(run).write_status("done", seconds=1800.0)
+        (run / "timing").mkdir(exist_ok=True)
+        line = {"step": 0, "time": 0.0, "seconds": {"generate": 720.0, "update": 1075.0, "checkpoint": 5.0}}
+        (run / "timing/a000.jsonl").write_text(json.dumps(line) + "\n")
     page = written(four_words)
     for said in (
         "<dt>commit</dt><dd>c0ffeec0ffee</dd>",
         "<dt>uncommitted changes</dt><dd>2 of 20 runs</dd>",
         "<dt>packages</dt><dd>torch 2.13.0</dd>",
         "<dt>machines</dt><dd>3</dd>",
-        "<dt>time spent</dt><dd>10.00 CPU-hours in 20 runs</dd>",
+        "<dt>time spent</dt><dd>10.00 CPU-hours in 20 runs: update 60 %, generate 40 %</dd>",
     ):
         assert said in page
     assert "node-1" not in page and "/somewhere" not in page and str(four_words) not in page

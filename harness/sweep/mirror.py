@@ -49,9 +49,10 @@ PATIENCE = {
 def main(root: Path, name: str, follow: bool, until_eof: bool = False, rebuild: bool = False) -> int:
     """One pass, or passes until a signal or (`until_eof`) the end of stdin, and a last one. 0, or 1 when incomplete.
 
-    Beside another mirror of the sweep it waits for its turn (`follow`) or leaves it the work. `rebuild` sends all.
+    Beside another mirror of the sweep it waits for its turn (`follow`) or, after some seconds, leaves it the work.
+    `rebuild` sends all.
     """
-    stop = threading.Event()
+    stop, begun = threading.Event(), time.monotonic()
     if follow:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
@@ -64,6 +65,9 @@ def main(root: Path, name: str, follow: bool, until_eof: bool = False, rebuild: 
                 if rebuild:
                     _state_file(root, name).unlink(missing_ok=True)
                 return _passes(root, name, follow, stop)
+        if not follow and time.monotonic() - begun < EVERY:
+            stop.wait(0.2)  # one that is about to end, or a process just forked from one
+            continue
         if not follow:
             print(f"another mirror of '{name}' is at work")
             return int(rebuild)  # what was asked for is not done

@@ -84,6 +84,7 @@ def test_a_dead_server_costs_seconds_and_nothing_else(
     assert capsys.readouterr().out.count("MLflow copy of 'clip' is behind") == 1
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     assert mirror.main(sweep.root, "clip", follow=False) == 0
+    assert capsys.readouterr().out == ""
     assert len(sweep.accuracy(0)) == 3
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harness import tricks
 
-RESULT_VERSION = 2  # raised by hand when the core changes the meaning of a recorded number
+RESULT_VERSION = 3  # raised by hand when the core changes the meaning of a recorded number
 
 Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
@@ -25,12 +25,18 @@ class _Frozen(BaseModel):
 
 
 class Model(_Frozen):
-    """The policy that a run starts from. `role` and `path` name it; only `content` and `dtype` identify it."""
+    """The policy that a run starts from. `role` and `path` name it; the rest identifies it."""
 
     role: str
     path: str
     content: str = ""
     dtype: Literal["float32", "bfloat16"] = "float32"
+    head_dtype: Literal["model", "float32"] = "model"  # in which the last linear map is computed
+    lora_rank: Count = 0  # of adapters on every linear map, which alone are trained then; 0 = none
+    lora_alpha: Annotated[float, Field(gt=0)] = 32.0
+    chat: bool = False  # a prompt becomes the user's turn of the tokenizer's chat template
+    system: str = ""  # the system's turn before it; empty = none
+    thinking: bool = False  # what the chat template is told as `enable_thinking`
 
 
 class ArithmeticData(_Frozen):
@@ -45,6 +51,7 @@ class ArithmeticData(_Frozen):
     split: Literal["train", "heldout"] = "train"  # disjoint by a hash of the prompt
     size: Positive = 5000
     seed: Count = 0
+    samples: Count = 0  # of each question, where it is a benchmark; 0 = evaluate.samples
 
 
 class JsonlData(_Frozen):
@@ -60,6 +67,7 @@ class JsonlData(_Frozen):
     template: str = "{question}"
     size: Count = 0  # 0 = the whole file
     seed: Count = 0
+    samples: Count = 0  # of each question, where it is a benchmark; 0 = evaluate.samples
     grading: Literal[2] = 2  # raised by hand when another answer counts as right (`harness.tasks.grading`)
 
 
@@ -67,13 +75,15 @@ Data = Annotated[ArithmeticData | JsonlData, Field(discriminator="task")]
 
 
 class Sampling(_Frozen):
-    engine: Literal["hf"] = "hf"
+    engine: Literal["hf", "vllm"] = "hf"
     prompts_per_step: Positive
     group_size: Positive
     max_new_tokens: Positive
     temperature: Annotated[float, Field(gt=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     top_k: Count = 0  # 0 = all tokens
+    logprob_support: Literal["full", "replay"] = "full"  # of training log-probabilities under top-p or top-k
+    old_logp: Literal["engine", "recompute", "detach"] = "engine"  # what ratios are taken against
     max_rounds: Positive = 10  # of generation in a step, to refill what `admit` refuses; 1 = the batch shrinks
     short_batch: Literal["train", "error"] = "train"  # when the rounds are used up and prompts are still missing
 
@@ -100,17 +110,38 @@ class Critic(_Frozen):
 
 class Evaluate(_Frozen):
     every: Positive
-    samples: Positive
+    samples: Positive  # of each question, of benchmarks that do not say otherwise
     temperature: Annotated[float, Field(gt=0)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_k: Count = 0  # 0 = all tokens
+    pass_at: list[Positive] = []  # the k of pass@k to record, of benchmarks with as many samples
     greedy: bool = True
     max_new_tokens: Positive
     benchmarks: dict[str, Data]
+
+    def samples_of(self, benchmark: str) -> int:
+        """How often each of its questions is sampled: the k of its avg@k."""
+        return self.benchmarks[benchmark].samples or self.samples
+
+    @model_validator(mode="after")
+    def _enough_samples(self) -> "Evaluate":
+        most = max((self.samples_of(name) for name in self.benchmarks), default=self.samples)
+        if beyond := [k for k in self.pass_at if k > most]:
+            cure = f"no benchmark has more than {most}; set evaluate.samples={max(beyond)}, or evaluate.pass_at=[]"
+            raise ValueError(f"evaluate.pass_at: pass@{beyond[0]} needs as many samples of a question, and {cure}")
+        return self
 
 
 class Runtime(_Frozen):
     """How a run is carried out; never part of its identity."""
 
     micro_batch_rows: Positive | None = None  # rows per forward and backward pass; None = a whole update
+    micro_batch_tokens: Positive | None = None  # of prompts and responses in a pass, padding included
+    logprob_chunk: Positive = 1024  # response tokens whose logits over the vocabulary exist at one time
+    gradient_checkpointing: bool = False
+    engine_memory: Annotated[float, Field(gt=0, lt=1)] = 0.45  # share of a GPU that the engine vllm may take
+    engine_cpu_mb: Positive = 256  # its key-value cache where there is no GPU
+    probe_tolerance: Annotated[float, Field(gt=0)] | None = None  # engine against trainer, in nats; None = by dtype
     checkpoint_every: Positive = 10
     keep_checkpoints: Annotated[int, Field(ge=2)] = 2
     sample_rows: Count = 4  # decoded rollouts kept per evaluation step
@@ -118,7 +149,7 @@ class Runtime(_Frozen):
     gpus: Count = 0  # of one run; more than one is that many ranks under torchrun
     cpus: Count = 0  # of one run, asked of Slurm; 0 = threads of every rank
     mem_gb: Annotated[float, Field(gt=0)] | None = None  # of one run, asked of Slurm; None = the site's default
-    minutes_per_run: Annotated[float, Field(gt=0)] = 1.0  # the plan's estimate until a run of its kind is done
+    minutes_per_run: Annotated[float, Field(gt=0)] | None = None  # until a run of its kind is done; None = computed
 
 
 # What a batch script may hold on one line: no quote, space, line end or command substitution.
@@ -185,6 +216,17 @@ class Identity(_Frozen):
                 f"train.updates_per_rollout: {updates // epochs} minibatches an epoch need at least as many prompts, "
                 f"but sampling.prompts_per_step = {self.sampling.prompts_per_step}"
             )
+        if (self.model.system or self.model.thinking) and not self.model.chat:
+            key, off = ("system", '""') if self.model.system else ("thinking", "false")
+            cure = f"set model.chat=true, or model.{key}={off}"
+            raise ValueError(f"model.{key}: is for a chat template, which is off; {cure}")
+        if self.sampling.old_logp == "detach" and updates > 1:
+            cure = "after the first they differ from what was sampled; set sampling.old_logp=recompute"
+            raise ValueError(f"sampling.old_logp: detach makes every ratio 1 in all {updates} updates, but {cure}")
+        keep = tricks.registry()["keep"].get(self.tricks.keep.name)
+        if keep and "gap" in keep.inputs and self.sampling.old_logp != "recompute":
+            cure = "set sampling.old_logp=recompute"
+            raise ValueError(f"tricks.keep: '{keep.name}' compares the engine with the trainer's own word; {cure}")
         name = self.tricks.advantage.name
         known = tricks.registry()["advantage"].get(name)  # an unknown name is reported by the build
         reads_values = known is not None and "values" in known.inputs
@@ -213,7 +255,8 @@ class RunConfig(_Frozen):
 
 
 NAMES = {"path", "role"}  # by what name it was asked for, never part of what it is
-_LEFT_OUT: dict[type[BaseModel], Any] = dict.fromkeys((Model, ArithmeticData, JsonlData), NAMES)
+_LEFT_OUT: dict[type[BaseModel], Any] = {Model: NAMES}
+_LEFT_OUT |= dict.fromkeys((ArithmeticData, JsonlData), NAMES | {"samples"})  # a training set is sampled otherwise
 _LEFT_OUT[Evaluate] = {"benchmarks": {"__all__": NAMES}}
 _FLAT = (Sampling, Train, Critic)  # numbers and words only: nothing to leave out, nothing below
 _TEXTS: dict[int, tuple[BaseModel, str]] = {}  # canonical JSON of sections that many cells share, by object

@@ -36,7 +36,7 @@ def rollout_metrics(collected: Collected) -> Metrics:
         "train/reward_std_within": _mean(rewards.std(dim=-1)) if rewards.shape[1] > 1 else 0.0,
         "train/zero_variance_share": _mean((rewards.amax(-1) == rewards.amin(-1)).double()),
         "train/formatted_share": _mean(collected.formatted.double()),
-        "policy/entropy": _mean(rollout.entropy[rollout.mask]),
+        "policy/entropy": _mean(_entropies(rollout)),
         "length/mean": _mean(lengths),
         "length/sd": _std(lengths.flatten()),
         "length/correct": _mean(lengths[right]),
@@ -50,12 +50,33 @@ def rollout_metrics(collected: Collected) -> Metrics:
         "count/prompts_generated": rollout.tokens.shape[0],
         "count/samples_generated": rewards.numel(),
         "count/tokens_generated": int(rollout.lengths.sum()),
+    } | gap_metrics(rollout)
+
+
+def gap_metrics(rollout: Rollout) -> Metrics:
+    """How far engine and trainer are apart on the sampled tokens, before any correction; empty where nobody asked."""
+    if rollout.trainer_logp is None:
+        return {}
+    gap = (rollout.trainer_logp - rollout.logp)[rollout.mask].double()  # log π_trainer / π_engine
+    ratio = gap.exp()
+    return {
+        "gap/mean_abs": _mean(gap.abs()),
+        "gap/max_abs": _extreme(gap.abs(), torch.amax),
+        "gap/kl": _mean(-gap),
+        "gap/ratio_mean": _mean(ratio),
+        "gap/outside_share": _mean(((ratio < 0.5) | (ratio > 2)).double()),
     }
 
 
 def mean_entropy(rollout: Rollout) -> float:
     """Token mean in nats, as recorded in `policy/entropy`."""
-    return float(rollout.entropy[rollout.mask].double().mean())
+    return float(_entropies(rollout).double().mean())
+
+
+def _entropies(rollout: Rollout) -> Tensor:
+    """[n] of all sampled tokens."""
+    assert rollout.entropy is not None  # the trainer has scored what an engine could not
+    return rollout.entropy[rollout.mask]
 
 
 def batch_metrics(batch: Batch) -> Metrics:
@@ -110,12 +131,17 @@ class RatioMetrics:
     def __init__(self, surrogate: Bound) -> None:
         self.surrogate = surrogate
         self.parts: list[RowLoss] = []
+        self.at_first = 0.0  # largest |log ρ| of the first update
 
-    def add(self, part: RowLoss) -> None:
+    def add(self, part: RowLoss, first: bool = False) -> None:
+        """`first`: of the step's first update, when the weights are still those that were sampled from."""
         self.parts.append(part)
+        if first and part.kept.any():
+            self.at_first = max(self.at_first, float(part.logratio[part.kept].abs().max()))
 
     def result(self) -> tuple[Metrics, Clipped]:
         """Of all ranks. Rows stay rows, for a sequence-level surrogate gives a token a gradient by its row."""
+        at_first = max(from_all_ranks([self.at_first]))
         self.parts = from_all_ranks(self.parts)
         if not self.parts:
             none = torch.zeros(0, 1)
@@ -146,6 +172,7 @@ class RatioMetrics:
             "clip/knob_changed_tokens": int((~torch.isclose(ours, base, rtol=1e-5, atol=1e-8)).sum()),
             "ratio/max": _extreme(ratio, torch.amax),
             "ratio/min": _extreme(ratio, torch.amin),
+            "ratio/first_update": at_first,
         }
         return grid | found, clipped
 

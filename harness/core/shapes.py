@@ -8,6 +8,7 @@ Padding is on the right everywhere; a position is valid by its length, never by 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -42,7 +43,9 @@ class Prompts:
 class Rollout:
     """What an engine returns for P prompts × G samples; the end token counts as part of the response.
 
-    `logp` and `entropy` (nats, full vocabulary) are those of the sampling distribution before any top-k or top-p.
+    `logp` (nats) is of the distribution that was sampled from, after top-k and top-p; `entropy` (nats) of the full
+    vocabulary at the sampling temperature, None where the engine cannot say. `support` names the tokens that top-k and
+    top-p left to choose from, padded with -1, None for all. `trainer_logp` is the trainer's word on the same tokens.
     """
 
     prompts: Prompts
@@ -50,7 +53,9 @@ class Rollout:
     lengths: Int[Tensor, "P G"]
     truncated: Bool[Tensor, "P G"]
     logp: Float[Tensor, "P G T"]
-    entropy: Float[Tensor, "P G T"]
+    entropy: Float[Tensor, "P G T"] | None
+    support: Int[Tensor, "P G T K"] | None = None
+    trainer_logp: Float[Tensor, "P G T"] | None = None
 
     @property
     def mask(self) -> Bool[Tensor, "P G T"]:
@@ -58,8 +63,16 @@ class Rollout:
 
     def take(self, prompts: Int[Tensor, "p"]) -> "Rollout":
         """These prompts' groups, with padding as it is."""
-        parts = (self.tokens, self.lengths, self.truncated, self.logp, self.entropy)
-        return Rollout(Prompts(self.prompts.ids[prompts], self.prompts.lengths[prompts]), *(x[prompts] for x in parts))
+        parts = {name: getattr(self, name) for name in (*_BY_SAMPLE, *_BY_TOKEN, "support")}
+        chosen: dict[str, Any] = {name: None if x is None else x[prompts] for name, x in parts.items()}
+        return Rollout(Prompts(self.prompts.ids[prompts], self.prompts.lengths[prompts]), **chosen)
+
+    def rows(self) -> "Rows":
+        """B = P·G rows, whole groups in order."""
+        prompts, samples, _ = self.tokens.shape
+        index = torch.arange(prompts).repeat_interleave(samples)
+        support = None if self.support is None else self.support.flatten(0, 1)
+        return Rows(self.prompts, index, self.tokens.flatten(0, 1), self.lengths.flatten(), support)
 
     @staticmethod
     def none(samples: int) -> "Rollout":
@@ -75,9 +88,18 @@ class Rollout:
         if len(parts) == 1:
             return parts[0]
         prompts = Prompts(stack([p.prompts.ids for p in parts]), torch.cat([p.prompts.lengths for p in parts]))
-        by_token = [stack([getattr(p, name) for p in parts]) for name in ("tokens", "logp", "entropy")]
-        by_sample = [torch.cat([getattr(p, name) for p in parts]) for name in ("lengths", "truncated")]
-        return Rollout(prompts, by_token[0], *by_sample, *by_token[1:])
+        found: dict[str, Any] = {name: torch.cat([getattr(p, name) for p in parts]) for name in _BY_SAMPLE}
+        for name in _BY_TOKEN:
+            by_part = [getattr(p, name) for p in parts]
+            found[name] = None if any(x is None for x in by_part) else stack(by_part)
+        support = [p.support for p in parts if p.support is not None]
+        if len(support) == len(parts):
+            found["support"] = _stack_support(support, found["tokens"].shape[-1])
+        return Rollout(prompts, **found)
+
+
+_BY_SAMPLE = ("lengths", "truncated")
+_BY_TOKEN = ("tokens", "logp", "entropy", "trainer_logp")
 
 
 @dataclass(frozen=True)
@@ -88,6 +110,7 @@ class Rows:
     prompt_index: Int[Tensor, "B"]
     tokens: Int[Tensor, "B T"]
     lengths: Int[Tensor, "B"]
+    support: Int[Tensor, "B T K"] | None = None
 
     @property
     def mask(self) -> Bool[Tensor, "B T"]:
@@ -98,7 +121,14 @@ class Rows:
         used, index = torch.unique(self.prompt_index[rows], return_inverse=True)
         lengths = self.lengths[rows]
         width = max(1, int(lengths.max()))
-        return Rows(self.prompts.rows(used), index, self.tokens[rows, :width], lengths)
+        support = None if self.support is None else self.support[rows, :width]
+        return Rows(self.prompts.rows(used), index, self.tokens[rows, :width], lengths, support)
+
+
+def _stack_support(parts: list[Tensor], width: int) -> Tensor:
+    largest = max(part.shape[-1] for part in parts)
+    padded = [F.pad(x, (0, largest - x.shape[-1], 0, width - x.shape[-2]), value=-1) for x in parts]
+    return torch.cat(padded)
 
 
 def stack(parts: list[Tensor]) -> Tensor:

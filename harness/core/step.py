@@ -10,6 +10,7 @@ decides what gets here (`collect.py`), and the critic's loss (`critic.py`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from harness import tricks
 from harness.config import Tricks
-from harness.core import parallel
+from harness.core import batching, parallel
 from harness.core.policy import Policy
 from harness.core.shapes import Rollout, Rows
 from harness.tricks import Bound
@@ -49,12 +50,7 @@ class Samples:
     entropies: Float[Tensor, "S"]  # mean entropy of every rollout so far, this one last
     ref_logp: Float[Tensor, "B T"] | None = None
     values: Float[Tensor, "B T"] | None = None
-
-    def rows(self) -> Rows:
-        """B = P·G rows, whole groups in order."""
-        prompts, samples, _ = self.rollout.tokens.shape
-        index = torch.arange(prompts).repeat_interleave(samples)
-        return Rows(self.rollout.prompts, index, self.rollout.tokens.flatten(0, 1), self.rollout.lengths.flatten())
+    old: Literal["engine", "recompute", "detach"] = "engine"
 
 
 @dataclass(frozen=True)
@@ -74,6 +70,7 @@ class Batch:
     ref_logp: Float[Tensor, "B T"] | None = None
     values: Float[Tensor, "B T"] | None = None
     returns: Float[Tensor, "B T"] | None = None
+    detach: bool = False  # ratios are taken against the update itself, and all 1
 
     def of_prompts(self, prompts: Int[Tensor, "p"]) -> Int[Tensor, "b"]:
         """Row indices of these prompts' groups."""
@@ -85,7 +82,10 @@ def prepare(samples: Samples, slots: Slots) -> Batch:
     """Runs the four slots that look at the whole batch; rewards and statistics are float64."""
     rollout = samples.rollout
     mask, raw = rollout.mask, samples.rewards
-    shape, rows = mask.shape, samples.rows()
+    shape, rows, old_logp = mask.shape, rollout.rows(), rollout.logp
+    if samples.old == "recompute":
+        assert rollout.trainer_logp is not None
+        old_logp = rollout.trainer_logp
     offered = {
         "rewards": raw,
         "formatted": samples.formatted,
@@ -99,7 +99,9 @@ def prepare(samples: Samples, slots: Slots) -> Batch:
     if samples.values is not None:
         offered["values"] = samples.values.view(shape)
     if samples.ref_logp is not None:
-        offered["kl"] = torch.where(mask, rollout.logp - samples.ref_logp.view(shape), 0.0)
+        offered["kl"] = torch.where(mask, old_logp - samples.ref_logp.view(shape), 0.0)
+    if rollout.trainer_logp is not None:
+        offered["gap"] = torch.where(mask, (rollout.trainer_logp - rollout.logp).double(), 0.0)
     kept = slots["keep"](offered)
     shaped = torch.where(kept.zeroed, 0.0, slots["reward"](offered))
     found = slots["advantage"](offered | {"rewards": shaped, "counted": kept.counted})
@@ -107,10 +109,12 @@ def prepare(samples: Samples, slots: Slots) -> Batch:
     if advantage.dim() == 2:
         advantage = advantage[..., None].expand(shape)
     weight = slots["weight"](offered | {"mask": kept.tokens})
+    if kept.factor is not None:
+        weight = weight * kept.factor
     return Batch(
         rows,
         shape[1],
-        rollout.logp.flatten(0, 1),
+        old_logp.flatten(0, 1),
         advantage.flatten(0, 1).float(),
         weight.flatten(0, 1).float(),
         kept.tokens.flatten(0, 1),
@@ -121,6 +125,7 @@ def prepare(samples: Samples, slots: Slots) -> Batch:
         samples.ref_logp,
         samples.values,
         found.returns.flatten(0, 1).float() if isinstance(found, Estimate) else None,
+        samples.old == "detach",
     )
 
 
@@ -149,7 +154,8 @@ def loss(
     logp, entropy = policy.logprobs(rows, temperature, with_entropy="entropy" in slots["penalty"].inputs)
     # `where`, not a product: a masked position may hold anything, and 0 · inf is not 0.
     logp = torch.where(kept, logp, 0.0)
-    logratio = logp - torch.where(kept, batch.old_logp[index, :width], 0.0)
+    old = logp.detach() if batch.detach else torch.where(kept, batch.old_logp[index, :width], 0.0)
+    logratio = logp - old
     offered = {"logratio": logratio, "advantage": advantage, "mask": kept, "logp": logp, "entropy": entropy}
     offered |= {"right": batch.right[index], "entropies": batch.entropies}
     if batch.ref_logp is not None:
@@ -159,10 +165,18 @@ def loss(
     return RowLoss(total, index, logratio.detach(), advantage, kept)
 
 
-def micro_batches(batch: Batch, index: Int[Tensor, "b"], size: int | None) -> list[Int[Tensor, "m"]]:
-    """This rank's rows of an update in parts of at most `size`; rows of like length go together to save padding."""
-    order = parallel.own_rows(index[torch.argsort(batch.rows.lengths[index], stable=True)])
-    return [part for part in order.split(size or max(1, len(order))) if len(part)]
+def micro_batches(
+    batch: Batch, index: Int[Tensor, "b"], max_rows: int | None, max_tokens: int | None = None
+) -> list[Int[Tensor, "m"]]:
+    """This rank's rows of an update in parts within the limits; rows of like length go together to save padding.
+
+    As many parts on every rank: a rank with fewer rows gets empty ones.
+    """
+
+    def cut(share: Int[Tensor, "c"]) -> list[Int[Tensor, "m"]]:
+        return batching.parts(batch.rows, share, max_rows, max_tokens)
+
+    return parallel.own_parts(batching.by_length(batch.rows, index), cut)
 
 
 def accumulate(
@@ -173,10 +187,14 @@ def accumulate(
     temperature: float,
     scale: float,
     micro_batch_rows: int | None,
+    micro_batch_tokens: int | None = None,
 ) -> list[RowLoss]:
     """Adds the gradient of one update, a micro-batch at a time."""
     parts = []
-    for part in micro_batches(batch, index, micro_batch_rows):
+    for part in micro_batches(batch, index, micro_batch_rows, micro_batch_tokens):
+        if not len(part):  # sharded weights: the other ranks wait for a pass of this one, whose gradient is 0
+            loss(policy, batch, index[:1], slots, temperature, 0.0).loss.backward()
+            continue
         row_loss = loss(policy, batch, part, slots, temperature, scale)
         row_loss.loss.backward()
         parts.append(replace(row_loss, loss=row_loss.loss.detach()))  # else the graph lives as long as the metrics

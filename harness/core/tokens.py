@@ -45,6 +45,7 @@ def shown(collected: Collected, rows: Rows, clipped: Clipped, words: Words, most
     some = bool(collected.admitted.any())
     marks = _marks(clipped, rows, group_size) if some else torch.zeros(group_size, rollout.tokens.shape[-1])
     responses = []
+    assert rollout.entropy is not None
     for sample in range(min(most, group_size)):
         length = int(rollout.lengths[place, sample])
         logp, entropy = rollout.logp[place, sample, :length], rollout.entropy[place, sample, :length]

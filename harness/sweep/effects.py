@@ -64,6 +64,10 @@ def silent(cell: Identity) -> list[tuple[str, str]]:
 
 
 def _ratio_is_one(cell: Identity) -> Iterator[Idle]:
+    sampling = cell.sampling
+    cut = sampling.top_p < 1 or sampling.top_k > 0
+    if cut and sampling.logprob_support == "full" and sampling.old_logp == "engine":
+        return  # the ratio starts at the mass that was kept
     if cell.train.updates_per_rollout == 1 and cell.tricks.surrogate.name in _AT_ONE and _gradient_is_a(cell.tricks):
         yield Idle(
             "tricks.surrogate",
@@ -136,6 +140,19 @@ def _penalty_is_zero(cell: Identity) -> Iterator[Idle]:
         yield Idle("tricks.penalty", Trick(name="none"), why, f"raise tricks.penalty.{factor}")
 
 
+def _no_gap(cell: Identity) -> Iterator[Idle]:
+    """The engine hf samples with the trainer's own weights and precision: only a cut of the distribution is a gap."""
+    known, sampling = tricks.registry()["keep"].get(cell.tricks.keep.name), cell.sampling
+    cut = (sampling.top_p < 1 or sampling.top_k > 0) and sampling.logprob_support == "full"
+    if known and "gap" in known.inputs and sampling.engine == "hf" and not cut:
+        yield Idle(
+            "tricks.keep",
+            Trick(name="everything"),
+            f"with sampling.engine = hf the engine is the trainer: tricks.keep = {known.name} has no gap to correct",
+            "choose engine=vllm, or cut the sampled distribution (sampling.top_k) under sampling.logprob_support: full",
+        )
+
+
 def _no_prompt_returns(cell: Identity) -> Iterator[Idle]:
     """The stream of prompts is a shuffled epoch after another: none comes twice before all have come once."""
     drawn = cell.train.steps * cell.sampling.prompts_per_step
@@ -164,6 +181,7 @@ _RULES: tuple[Callable[[Identity], Iterator[Idle]], ...] = (
     _zeros_are_zeroed,
     _weights_are_equal,
     _penalty_is_zero,
+    _no_gap,
     _no_prompt_returns,
     _nothing_to_refill,
 )

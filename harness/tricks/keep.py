@@ -3,6 +3,9 @@
 mask[P,G,T], truncated[P,G], rewards[P,G] -> Kept(tokens[P,G,T], counted[P,G], zeroed[P,G]); no gradient. A trick may
 also name lengths[P,G] and limit, the most tokens a response may have. Truncated means that the engine stopped for
 length, never that the length equals the limit. rewards are raw: 1 = right.
+
+A trick that names gap[P,G,T] = log π_old - log π_engine, what the trainer makes of the sampled tokens against what the
+engine sampled them with, corrects for that gap: q = exp(gap). It needs sampling.old_logp: recompute.
 """
 
 from dataclasses import dataclass
@@ -14,11 +17,15 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Kept:
-    """tokens: carries loss; counted: enters means and stds of the advantage; zeroed: its shaped reward becomes 0."""
+    """tokens: carries loss; counted: enters means and stds of the advantage; zeroed: its shaped reward becomes 0.
+
+    factor multiplies the weights of kept tokens; None = 1.
+    """
 
     tokens: Bool[Tensor, "P G T"]
     counted: Bool[Tensor, "P G"]
     zeroed: Bool[Tensor, "P G"]
+    factor: Float[Tensor, "P G T"] | None = None
 
 
 def everything(mask: Bool[Tensor, "P G T"], truncated: Bool[Tensor, "P G"]) -> Kept:
@@ -100,6 +107,55 @@ def drop_zero_variance(mask: Bool[Tensor, "P G T"], rewards: Float[Tensor, "P G"
     """
     flat = rewards == rewards[:, :1]
     return _without(flat.all(-1, keepdim=True).expand(rewards.shape), mask)
+
+
+def token_tis(mask: Bool[Tensor, "P G T"], gap: Float[Tensor, "P G T"], *, cap: float = 2.0) -> Kept:
+    """tokens = mask, factor = min(q_t, cap): truncated importance sampling of each token against the engine.
+
+    The field disagrees on the cap: verl and slime 2, TRL 3.
+
+    Ref: arXiv:1802.01561 section 4.1 (truncated importance weights); against an inference engine, Yao et al. 2025,
+    "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training".
+    """
+    return _weighted(gap.exp().clamp(max=cap), mask)
+
+
+def sequence_tis(mask: Bool[Tensor, "P G T"], gap: Float[Tensor, "P G T"], *, cap: float = 2.0) -> Kept:
+    """tokens = mask, factor = min(Π_t q_t, cap): truncated importance sampling of each whole response.
+
+    Ref: arXiv:1802.01561 section 4.1, of a whole sequence; TRL `sequence_truncate`, verl `rollout_is: sequence`.
+    """
+    whole = torch.where(mask, gap, 0.0).sum(-1, keepdim=True).exp().clamp(max=cap)
+    return _weighted(whole.expand(mask.shape), mask)
+
+
+def token_icepop(
+    mask: Bool[Tensor, "P G T"], gap: Float[Tensor, "P G T"], *, low: float = 0.5, high: float = 5.0
+) -> Kept:
+    """tokens = mask · 1[low ≤ q_t ≤ high], factor = q_t: tokens that engine and trainer see too differently are masked.
+
+    Ref: arXiv:2510.18855 (Ring-1T, "IcePop", low = 0.5, high = 5).
+    """
+    ratio = gap.exp()
+    return _weighted(ratio, mask & (ratio >= low) & (ratio <= high))
+
+
+def sequence_icepop(
+    mask: Bool[Tensor, "P G T"], gap: Float[Tensor, "P G T"], *, low: float = 0.5, high: float = 2.0
+) -> Kept:
+    """tokens = mask · 1[low ≤ Π_t q_t ≤ high], factor = Π_t q_t: masks whole responses, which stay in statistics.
+
+    TRL's default correction is this without a lower bound and with high = 3.
+
+    Ref: arXiv:2510.18855 (its two-sided mask), of a whole sequence; TRL `sequence_mask`.
+    """
+    ratio = torch.where(mask, gap, 0.0).sum(-1, keepdim=True).exp().expand(mask.shape)
+    return _weighted(ratio, mask & (ratio >= low) & (ratio <= high))
+
+
+def _weighted(factor: Tensor, tokens: Tensor) -> Kept:
+    none = torch.zeros(tokens.shape[:2], dtype=torch.bool)
+    return Kept(tokens.clone(), ~none, none, torch.where(tokens, factor, 0.0))
 
 
 def _without(dropped: Tensor, mask: Tensor) -> Kept:

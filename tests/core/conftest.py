@@ -10,6 +10,7 @@ import pytest
 
 from harness import config, store
 from harness.core import engines
+from harness.core.engines.hf import HfEngine
 from harness.core.policy import Policy
 from harness.core.shapes import Prompts, Rollout
 
@@ -30,7 +31,7 @@ def policy(tiny_model: Path) -> Policy:
 
 @pytest.fixture(scope="session")
 def rollout(policy: Policy) -> Rollout:
-    engine = engines.load("hf")
+    engine = HfEngine()
     engine.sync(policy)
     texts = ["Q 1 + 2 = ? A", "Q 3 A", "Q 1 + 2 - 3 + 4 = ? A"]
     return engine.generate(
@@ -66,7 +67,7 @@ def make_run(tiny_model: Path, sums: Path, tmp_path: Path) -> MakeRun:
         }
         for key, value in changes.items():
             config.set_key(tree, key.replace("__", "."), value)
-        identity, runtime, _ = config.build(tree)
+        identity, runtime, *_ = config.build(tree)
         return store.create_run(tmp_path / root, config.RunConfig(identity=identity, runtime=runtime, seed=seed))
 
     return make

@@ -8,7 +8,7 @@ import torch
 
 from harness.config import Model
 from harness.core import engines
-from harness.core.engines.hf import _choose, _truncate
+from harness.core.engines.hf import HfEngine, _choose, _truncate
 from harness.core.policy import Policy
 from harness.core.seeds import derive, minibatches, prompt_order, uniforms
 from harness.core.shapes import Prompts
@@ -18,7 +18,7 @@ F4 = torch.tensor([[2.0, 1.0, 0.0, -1.0]]).softmax(-1)  # .643914, .236883, .087
 
 def test_choice_follows_the_distribution() -> None:
     noise = torch.arange(0.0005, 1, 0.001, dtype=torch.float64)  # a thousand even quantiles
-    drawn = _choose(F4.expand(1000, 4), noise, engines.SamplingParams(1, 1.0))
+    drawn = _choose(F4.expand(1000, 4), noise)
     assert torch.bincount(drawn).tolist() == [644, 237, 87, 32]
 
 
@@ -32,7 +32,7 @@ def test_top_k_and_top_p_keep_the_stated_mass() -> None:
 
 def test_the_same_seed_gives_the_same_response_in_any_company(tiny_model: Path) -> None:
     policy = Policy.load(Model(role="", path=str(tiny_model)))
-    engine = engines.load("hf")
+    engine = HfEngine()
     engine.sync(policy)
     prompts = policy.encode(["Q 1 + 2 = ? A", "Q 3 A", "Q 4 + 4 = ? A"])
     seeds = np.array([[11, 12], [13, 14], [15, 16]])
@@ -48,7 +48,7 @@ def test_the_same_seed_gives_the_same_response_in_any_company(tiny_model: Path) 
 
 def test_a_response_ends_with_its_first_end_token_or_is_truncated(tiny_model: Path) -> None:
     policy = Policy.load(Model(role="", path=str(tiny_model)))
-    engine = engines.load("hf")
+    engine = HfEngine()
     engine.sync(policy)
     rollout = engine.generate(
         Prompts.of(policy.encode(["Q 1 + 2 = ? A"] * 8)), np.arange(64).reshape(8, 8), engines.SamplingParams(24, 1.0)
@@ -71,7 +71,7 @@ def test_generation_config_defaults_do_not_leak(tiny_model: Path, tmp_path: Path
 
 
 def _greedy(policy: Policy) -> list:
-    engine = engines.load("hf")
+    engine = HfEngine()
     engine.sync(policy)
     prompts = Prompts.of(policy.encode(["Q 1 + 2 = ? A"]))
     return engine.generate(prompts, np.zeros((1, 1)), engines.SamplingParams(12, 0.0)).tokens.tolist()

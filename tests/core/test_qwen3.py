@@ -1,12 +1,16 @@
 """The functional Qwen3 against transformers' own forward and generate."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from harness.config import Model
 from harness.core import engines, qwen3
-from harness.core.policy import Policy, _padded_logits
+from harness.core.engines.hf import HfEngine
+from harness.core.forward import padded_states
+from harness.core.policy import Policy
 from harness.core.shapes import Prompts, Rollout, Rows
 from tests.conftest import make_model
 
@@ -22,10 +26,14 @@ def policy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def rollout(policy: Policy) -> Rollout:
-    engine = engines.load("hf")
+    engine = HfEngine()
     engine.sync(policy)
     seeds = np.arange(4 * 5).reshape(4, 5) + 7
     return engine.generate(Prompts.of(policy.encode(TEXTS)), seeds, engines.SamplingParams(20, 1.0))
+
+
+def _padded_logits(model: Any, rows: Rows) -> torch.Tensor:
+    return model.lm_head(padded_states(model, rows))
 
 
 def _rows(rollout: Rollout) -> Rows:
@@ -78,7 +86,7 @@ def test_behaviour_log_probabilities_and_entropy_equal_the_training_ones(policy:
 
 
 def test_both_decoders_sample_the_same_tokens(policy: Policy, rollout: Rollout) -> None:
-    engine = engines.load("hf")
+    engine = HfEngine()
     engine.sync(policy)
     policy.fast = False
     try:
@@ -91,7 +99,7 @@ def test_both_decoders_sample_the_same_tokens(policy: Policy, rollout: Rollout) 
 
 
 def test_greedy_equals_transformers_generate(policy: Policy) -> None:
-    engine = engines.load("hf")
+    engine = HfEngine()
     engine.sync(policy)
     ours = engine.generate(Prompts.of(policy.encode(TEXTS)), np.zeros((4, 1)), engines.SamplingParams(20, 0.0))
     batch = policy.tokenizer(TEXTS, padding=True, padding_side="left", return_tensors="pt")

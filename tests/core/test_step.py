@@ -38,6 +38,12 @@ def _samples(rollout: Rollout, rewards: torch.Tensor = REWARDS, **changes: objec
     formatted = torch.ones_like(rewards, dtype=torch.bool)
     entropies = torch.tensor([0.5], dtype=torch.float64)
     given = {"ref_logp": torch.full((12, rollout.tokens.shape[2]), -1.0)} | changes
+    place = (
+        torch.arange(rollout.tokens.shape[2]) % 3
+    )  # the trainer's word on the tokens: up to .8 nats off the engine's
+    rollout = dataclasses.replace(
+        rollout, trainer_logp=torch.where(rollout.mask, rollout.logp + 0.8 * (place - 1), 0.0)
+    )
     return Samples(rollout, rewards, formatted, 24, moments.empty(), entropies, **given)  # type: ignore[arg-type]
 
 
@@ -57,7 +63,7 @@ def test_micro_batches_give_the_same_gradient(policy: Policy, rollout: Rollout, 
     assert size > 1e-3
     for micro in (1, 2, 3, 5):
         parts, split_loss = _gradient(policy, batch, slots, micro)
-        assert max(float((a - b).abs().max()) for a, b in zip(whole, parts, strict=True)) < 1e-6 * max(1.0, size)
+        assert max(float((a - b).abs().max()) for a, b in zip(whole, parts, strict=True)) < 3e-6 * max(1.0, size)
         assert split_loss == pytest.approx(loss, rel=1e-6, abs=1e-6)
 
 
@@ -73,7 +79,7 @@ def test_micro_batches_change_no_objective(policy: Policy, rollout: Rollout, sur
     assert size > 1e-3
     for micro in (1, 5):
         parts, split_loss = _gradient(policy, batch, slots, micro)
-        assert max(float((a - b).abs().max()) for a, b in zip(whole, parts, strict=True)) < 1e-6 * max(1.0, size)
+        assert max(float((a - b).abs().max()) for a, b in zip(whole, parts, strict=True)) < 3e-6 * max(1.0, size)
         assert split_loss == pytest.approx(loss, rel=1e-6, abs=1e-6)
 
 

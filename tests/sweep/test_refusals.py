@@ -39,6 +39,23 @@ def test_a_clip_axis_crossed_with_one_update_may_exclude_it(problems: Problems, 
     assert len(grid(crossed + "exclude: [{k: 1, tricks.surrogate.low: 0.1}]").cells) == 3
 
 
+def test_a_correction_of_the_engine_needs_a_gap(problems: Problems, grid: Grid) -> None:
+    axes = "base: {sampling.old_logp: recompute%s}\naxes: {tricks.keep: [everything, token_tis, sequence_icepop]}\n"
+    refused(problems, axes % "", f"everything, token_tis and sequence_icepop {ALIKE}", "no gap to correct")
+    refused(problems, axes % ", sampling.top_k: 5, sampling.logprob_support: replay", ALIKE)
+    assert len(grid(axes % ", sampling.top_k: 5").cells) == 3
+    assert len(grid(axes % ", engine: vllm").cells) == 3
+
+
+def test_a_ratio_that_starts_at_the_kept_mass_is_clipped_from_the_first_update_on(
+    problems: Problems, grid: Grid
+) -> None:
+    cut = "base: {train.updates_per_rollout: 1, train.epochs: 1, sampling.top_p: 0.9%s}\n"
+    assert len(grid(CLIP.removeprefix("question: q\n") + cut % "").cells) == 2
+    for cure in ("sampling.logprob_support: replay", "sampling.old_logp: recompute", "sampling.old_logp: detach"):
+        refused(problems, CLIP.removeprefix("question: q\n") + cut % f", {cure}", ALIKE)
+
+
 @pytest.mark.parametrize(
     ("name", "knob"),
     [

@@ -63,6 +63,7 @@ def offer(
         "entropy": uniform(*shape),
         "right": torch.randint(0, 2, shape[:1], generator=generator).bool(),
         "entropies": 0.3 * uniform(7),
+        "gap": 2 * uniform(*mask.shape) - 1,
     }
 
 
@@ -76,7 +77,8 @@ def call(slot: str, name: str, offered: Mapping[str, Any], **knobs: tricks.Knob)
 def tensors(result: object) -> list[Tensor]:
     """The parts of any slot's answer."""
     if isinstance(result, Kept):
-        return [result.tokens, result.counted, result.zeroed]
+        factor = [] if result.factor is None else [result.factor]
+        return [result.tokens, result.counted, result.zeroed, *factor]
     if isinstance(result, Estimate):
         return [result.advantage, result.returns]
     assert isinstance(result, Tensor)

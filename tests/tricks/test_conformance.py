@@ -17,7 +17,7 @@ ORDERED = [("weight", "microbatch_token_mean")]
 SHAPES: dict[str, list[list[tuple[int, ...]]]] = {
     "admit": [[(3,)]],
     "reward": [[(3, 4)]],
-    "keep": [[(3, 4, 6), (3, 4), (3, 4)]],
+    "keep": [[(3, 4, 6), (3, 4), (3, 4)], [(3, 4, 6), (3, 4), (3, 4), (3, 4, 6)]],
     "advantage": [[(3, 4)], [(3, 4, 6)], [(3, 4, 6), (3, 4, 6)]],
     "weight": [[(3, 4, 6)]],
     "surrogate": [[(12, 6)]],

@@ -20,6 +20,10 @@ DEFAULTS: dict[str, dict[str, tricks.Knob]] = {
     "reward.repetition_penalty": {"ngram": 3, "factor": 1.0},
     "keep.error_max": {"share": 0.8},
     "keep.right_min": {"share": 0.2},
+    "keep.token_tis": {"cap": 2.0},  # verl
+    "keep.sequence_tis": {"cap": 2.0},
+    "keep.token_icepop": {"low": 0.5, "high": 5.0},
+    "keep.sequence_icepop": {"low": 0.5, "high": 2.0},  # verl
     "advantage.group_z": {"eps": 1e-6},  # verl and ROLL; TRL has 1e-4
     "advantage.batch_z": {"eps": 1e-6},
     "advantage.group_mean_batch_std": {"centred": False, "eps": 1e-6},  # ROLL and TRL

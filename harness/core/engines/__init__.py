@@ -5,6 +5,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from harness.config import RunConfig
+from harness.core import parallel
 from harness.core.policy import Policy
 from harness.core.shapes import Prompts, Rollout
 
@@ -17,21 +19,39 @@ class SamplingParams:
     temperature: float
     top_p: float = 1.0
     top_k: int = 0
+    replay: bool = False  # the rollout is to say which tokens top-k and top-p left to choose from
+
+    @property
+    def truncated(self) -> bool:
+        """Whether some tokens cannot be sampled."""
+        return self.temperature > 0 and (self.top_p < 1.0 or self.top_k > 0)
 
 
 @runtime_checkable
 class Engine(Protocol):
-    def sync(self, policy: Policy) -> None:
-        """Takes over the policy's current weights."""
+    def sync(self, policy: Policy) -> dict[str, float]:
+        """Takes over the policy's current weights; gives what the step's record is to say of it."""
 
     def generate(self, prompts: Prompts, seeds: np.ndarray, params: SamplingParams) -> Rollout:
         """One response per seed; seeds[P,G] fix the noise of each."""
 
+    def close(self) -> None:
+        """After the run's last generation."""
 
-def load(name: str) -> Engine:
-    """Raises ValueError for a name that is no engine."""
-    if name == "hf":
+
+def load(config: RunConfig) -> Engine:
+    """What sampling.engine names, imported only when it is asked for; of several ranks each has one, for its share."""
+    engine: Engine
+    if config.identity.sampling.engine == "vllm":
+        from harness.core.engines.vllm import VllmEngine
+
+        engine = VllmEngine(config)
+    else:
         from harness.core.engines.hf import HfEngine
 
-        return HfEngine()
-    raise ValueError(f"sampling.engine: no engine '{name}' (there are: hf)")
+        engine = HfEngine()
+    if parallel.size() > 1:
+        from harness.core.engines.shared import SharedEngine
+
+        engine = SharedEngine(engine)
+    return engine

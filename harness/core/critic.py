@@ -8,39 +8,38 @@ so that the first advantages are plain returns.
 Leaves out: where the returns R come from (`tricks/advantage.py: gae`).
 """
 
-from typing import Any
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from harness.config import Model
-from harness.core import qwen3
-from harness.core.policy import Policy, padded_states
+from harness.core import parallel, qwen3, sharded
+from harness.core.forward import padded_states
+from harness.core.policy import Policy
 from harness.core.shapes import Rows
 from harness.core.step import Batch, micro_batches
 
 
 class Critic:
-    def __init__(self, model: Any, fast: bool) -> None:
-        self.model, self.fast = model, fast
-        self.head = torch.nn.Parameter(torch.zeros(model.config.hidden_size))
+    def __init__(self, policy: Policy) -> None:
+        """Takes the policy's model for its own."""
+        self.model, self.fast = policy.model, policy.fast
+        self.model.set_output_embeddings(torch.nn.Identity())  # the language model's head is of no use here
+        self.model.value_head = torch.nn.Parameter(torch.zeros(self.model.config.hidden_size, device=policy.device))
 
-    @staticmethod
-    def load(config: Model) -> "Critic":
-        policy = Policy.load(config)
-        return Critic(policy.model, policy.fast)
+    @property
+    def head(self) -> Float[Tensor, "d"]:
+        return self.model.value_head
 
     def named_parameters(self) -> dict[str, Tensor]:
-        """The body's, without the language model's head, and the value head's."""
-        return dict(self.model.base_model.named_parameters()) | {"value_head": self.head}
+        """Those trained: the body's, without the language model's head, and the value head's."""
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     def values(self, rows: Rows) -> Float[Tensor, "B T"]:
-        """V before every response token; 0 beyond a response's length."""
+        """V before every response token, on the CPU; 0 beyond a response's length."""
         packed = self.fast and qwen3.fits(self.model, rows)
-        states = (qwen3.packed_states if packed else padded_states)(self.model, rows)
-        mask = rows.mask
-        return torch.zeros(mask.shape).masked_scatter(mask, states.float() @ self.head)
+        states = qwen3.packed_states if packed else padded_states
+        found = sharded.within(self.model, lambda: states(self.model, rows).float() @ self.head.float())
+        return torch.zeros(rows.mask.shape).masked_scatter(rows.mask, found.cpu())
 
 
 def loss(critic: Critic, batch: Batch, index: Int[Tensor, "b"], scale: float, clip: float | None) -> Float[Tensor, ""]:
@@ -57,12 +56,21 @@ def loss(critic: Critic, batch: Batch, index: Int[Tensor, "b"], scale: float, cl
 
 
 def accumulate(
-    critic: Critic, batch: Batch, index: Int[Tensor, "b"], scale: float, clip: float | None, size: int | None
+    critic: Critic,
+    batch: Batch,
+    index: Int[Tensor, "b"],
+    scale: float,
+    clip: float | None,
+    micro_batch_rows: int | None,
+    micro_batch_tokens: int | None = None,
 ) -> float:
-    """Adds the gradient of one update, a micro-batch at a time; the loss."""
-    total = 0.0
-    for part in micro_batches(batch, index, size):
+    """Adds the gradient of one update, a micro-batch at a time; the loss, of all ranks."""
+    total = torch.zeros((), dtype=torch.float64)
+    for part in micro_batches(batch, index, micro_batch_rows, micro_batch_tokens):
+        if not len(part):  # as in `step.accumulate`
+            loss(critic, batch, index[:1], 0.0, clip).backward()
+            continue
         value = loss(critic, batch, part, scale, clip)
         value.backward()
-        total += float(value.detach())
-    return total
+        total += value.detach()
+    return float(parallel.sum_over_ranks(total))

@@ -1,51 +1,90 @@
 """The policy: a causal language model with its tokenizer, and the log-probabilities of its responses.
 
-Any `AutoModelForCausalLM` folder works through transformers' own forward; a Qwen3 on the CPU takes the faster
-functional form of `qwen3.py`, which computes the same. Training logits are divided by the sampling temperature,
-so that they describe the distribution that was sampled. Leaves out: sampling (`engines/`), the loss (`step.py`).
+Any `AutoModelForCausalLM` folder or hub id works through transformers' own forward, on the rank's GPU where there is
+one; a Qwen3 on the CPU takes the faster functional form of `qwen3.py`, which computes the same. Training logits are
+divided by the sampling temperature, so that they describe the distribution that was sampled. What comes in and goes
+out lies on the CPU. Leaves out: sampling (`engines/`), the loss (`step.py`), several ranks (`sharded.py`).
 """
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer  # seconds: before a run is claimed, like torch
 
-from harness.config import Model
-from harness.core import qwen3
+from harness.config import Model, Runtime
+from harness.core import adapters, forward, head, qwen3
 from harness.core.shapes import Prompts, Rows
 from harness.store import roots
 
 
 class Policy:
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(self, model: Any, tokenizer: Any, config: Model | None = None, chunk: int = 1024) -> None:
+        """`config` says how prompts are written and in which dtype the head is; `chunk` is runtime.logprob_chunk."""
         self.model = model.eval()  # no dropout: the ratio must be 1 before the first update
         self.tokenizer = tokenizer
+        self.config = config or Model(role="", path="")
+        self.chunk = chunk
+        self.head = head.read(model, self.config.head_dtype == "float32")
         self.end_tokens = _end_tokens(model, tokenizer)
         self.fast = qwen3.supports(model)
         self.texts: dict[int, str] = {}  # of the tokens asked for so far
 
     @staticmethod
-    def load(config: Model) -> "Policy":
-        """Raises FileNotFoundError naming model.path when no model is there."""
+    def load(config: Model, runtime: Runtime | None = None, seed: int = 0) -> "Policy":
+        """`seed` draws what the model does not bring: the adapters.
+
+        Raises FileNotFoundError naming model.path when no model is there, ValueError for a chat template that is not.
+        """
         path = find_folder(config.path)
         if path is None and not config.content.startswith("hub:"):
             raise FileNotFoundError(f"model.path: no model folder '{config.path}'; give one with model.path=FOLDER")
         where = str(path or config.path)
-        model = AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, config.dtype))
-        return Policy(model, AutoTokenizer.from_pretrained(where))
+        tokenizer = AutoTokenizer.from_pretrained(where)
+        if config.chat and not tokenizer.chat_template:
+            raise ValueError(f"model.chat: the tokenizer of '{config.path}' has no chat template; set model.chat=false")
+        model = AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, config.dtype)).to(_device())
+        if config.lora_rank:
+            adapters.add(model, config.lora_rank, config.lora_alpha, seed)
+        policy = Policy(model, tokenizer, config, *([runtime.logprob_chunk] if runtime else []))
+        if runtime and runtime.gradient_checkpointing:
+            forward.recompute_layers(model)
+            policy.fast = False  # it keeps what it computes
+        return policy
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
 
     def named_parameters(self) -> dict[str, Tensor]:
-        return dict(self.model.named_parameters())
+        """Those that are trained: all, or the adapters."""
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     def parameters(self) -> list[Tensor]:
-        return list(self.model.parameters())
+        return list(self.named_parameters().values())
+
+    def full_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Whole tensors by the names of the hub format, adapters merged, on the policy's device: for engines and files.
+
+        They may be the live weights, which the next update changes. All ranks have to iterate together.
+        """
+        return adapters.merged(self.model)
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        """Token ids of prompts, with the tokenizer's own opening tokens and never an end token."""
+        """Token ids of prompts, never with an end token behind them.
+
+        As plain text with the tokenizer's own opening tokens, or as the user's turn of its chat template, with
+        model.system before it and the assistant's opening after it.
+        """
+        if self.config.chat:
+            system = [{"role": "system", "content": self.config.system}] if self.config.system else []
+            turns = [[*system, {"role": "user", "content": text}] for text in texts]
+            template = {"add_generation_prompt": True, "enable_thinking": self.config.thinking}
+            return [list(self.tokenizer.apply_chat_template(turn, return_dict=False, **template)) for turn in turns]
         encoded = self.tokenizer(texts)["input_ids"]
         return [ids[:-1] if ids and ids[-1] in self.end_tokens else ids for ids in encoded]
 
@@ -62,32 +101,48 @@ class Policy:
     def logprobs(
         self, rows: Rows, temperature: float, with_entropy: bool = False
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"] | None]:
-        """log π(token) of every response token in nats, 0 beyond its length; full-vocabulary entropy if asked."""
-        mask = rows.mask
+        """log π(token) of every response token in nats, 0 beyond its length; full-vocabulary entropy if asked.
+
+        Over `rows.support` where it is given, else over the full vocabulary. Both carry gradient.
+        """
         packed = self.fast and qwen3.fits(self.model, rows)
-        logits = (qwen3.packed_logits if packed else _padded_logits)(self.model, rows)
-        logits = tempered(logits, temperature)
-        chosen = -F.cross_entropy(logits, rows.tokens[mask], reduction="none")
-        logp = torch.zeros(mask.shape).masked_scatter(mask, chosen)
-        if not with_entropy:
-            return logp, None
-        logs = logits.log_softmax(-1)
-        return logp, torch.zeros(mask.shape).masked_scatter(mask, -(logs.exp() * logs).sum(-1))
+        logp, entropy = (self._packed if packed else self._padded)(rows, temperature, with_entropy)
+        mask = rows.mask
+
+        def placed(values: Tensor) -> Tensor:
+            return torch.zeros(mask.shape).masked_scatter(mask, values.cpu())
+
+        return placed(logp), None if entropy is None else placed(entropy)
+
+    def _padded(self, rows: Rows, temperature: float, with_entropy: bool) -> head.Scores:
+        return forward.scores(self.model, self.head, rows, temperature, with_entropy, self.chunk)
+
+    def _packed(self, rows: Rows, temperature: float, with_entropy: bool) -> head.Scores:
+        mask = rows.mask
+        tokens, support = rows.tokens[mask], None if rows.support is None else rows.support[mask]
+        if self.head is None or len(tokens) * self.model.config.vocab_size <= head.SMALL:
+            logits = qwen3.packed_logits(self.model, rows)
+            return head.scores(logits, tokens, support, temperature, with_entropy)
+        states = qwen3.packed_states(self.model, rows)
+        return self.head.scores(states, tokens, support, temperature, with_entropy, self.chunk)
 
     def decoder(self, prompts: Prompts, samples: int, max_new_tokens: int) -> Any:
         """A decoder with `first_logits`, `step(tokens)` and `keep(rows)`, prompts repeated `samples` times."""
-        kind = qwen3.Decoder if self.fast else _CachedDecoder
-        return kind(self.model, prompts, samples, max_new_tokens)
-
-
-def tempered(logits: Float[Tensor, "n V"], temperature: float) -> Float[Tensor, "n V"]:
-    """logits / temperature in fp32; without the pass over all of them where it divides by one."""
-    return logits.float() if temperature == 1.0 else logits.float() / temperature
+        if self.fast:
+            return qwen3.Decoder(self.model, prompts, samples, max_new_tokens)
+        return forward.CachedDecoder(self.model, self.head, prompts, samples)
 
 
 def find_folder(path: str) -> Path | None:
     """A model folder as given, or relative to the repository or to what a snapshot of it was taken from; else None."""
     return next((p for p in (Path(path), *(root / path for root in roots())) if (p / "config.json").is_file()), None)
+
+
+def _device() -> torch.device:
+    """This rank's GPU, or the CPU where there is none."""
+    return (
+        torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if torch.cuda.is_available() else torch.device("cpu")
+    )
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
@@ -99,62 +154,3 @@ def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
     if not found:
         raise ValueError("model: neither generation_config.json nor the tokenizer names an end token (eos_token_id)")
     return sorted(set(found))
-
-
-def padded_states(model: Any, rows: Rows) -> Float[Tensor, "n d"]:
-    """The last hidden states that predict each response token, through transformers' own forward."""
-    ids, used, predicts = _padded(rows)
-    return model.base_model(input_ids=ids, attention_mask=used, use_cache=False).last_hidden_state[predicts]
-
-
-def _padded_logits(model: Any, rows: Rows) -> Float[Tensor, "n V"]:
-    """Logits that predict each response token, with whatever a model's own head does to them."""
-    ids, used, predicts = _padded(rows)
-    return model(input_ids=ids, attention_mask=used, use_cache=False).logits[predicts]
-
-
-def _padded(rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
-    """(ids, attention mask, which positions predict a response token), each [B, L + T]; padding on the right."""
-    starts, lengths = rows.prompts.lengths[rows.prompt_index], rows.lengths
-    width = int((starts + lengths).max())
-    ids = torch.zeros(len(lengths), width, dtype=torch.long)
-    place = torch.arange(width)
-    in_prompt, used = place < starts[:, None], place < (starts + lengths)[:, None]
-    prompt_ids = rows.prompts.ids[rows.prompt_index]
-    ids[in_prompt] = prompt_ids[torch.arange(prompt_ids.shape[1]) < starts[:, None]]
-    ids[used & ~in_prompt] = rows.tokens[rows.mask]
-    predicts = (place >= starts[:, None] - 1) & (place < (starts + lengths)[:, None] - 1)
-    return ids, used.long(), predicts
-
-
-class _CachedDecoder:
-    """Decoding through transformers' own forward and cache; prompts padded on the left."""
-
-    def __init__(self, model: Any, prompts: Prompts, samples: int, max_new_tokens: int) -> None:
-        self.model = model
-        width, lengths = prompts.ids.shape[1], prompts.lengths
-        ids = torch.stack([row.roll(width - int(length)) for row, length in zip(prompts.ids, lengths, strict=True)])
-        mask = torch.arange(width) >= width - lengths[:, None]
-        positions = (torch.arange(width) - (width - lengths[:, None])).clamp(min=0)
-        output = model(input_ids=ids, attention_mask=mask.long(), position_ids=positions, use_cache=True)
-        self.cache = output.past_key_values
-        self.cache.batch_repeat_interleave(samples)
-        self.mask = mask.long().repeat_interleave(samples, 0)
-        self.position = lengths.repeat_interleave(samples)
-        self.first_logits = output.logits[:, -1].repeat_interleave(samples, 0)
-
-    def step(self, tokens: Int[Tensor, "R"]) -> Float[Tensor, "R V"]:
-        self.mask = F.pad(self.mask, (0, 1), value=1)
-        output = self.model(
-            input_ids=tokens[:, None],
-            attention_mask=self.mask,
-            position_ids=self.position[:, None],
-            past_key_values=self.cache,
-            use_cache=True,
-        )
-        self.position = self.position + 1
-        return output.logits[:, -1]
-
-    def keep(self, rows: Int[Tensor, "r"]) -> None:
-        self.cache.batch_select_indices(rows)
-        self.mask, self.position = self.mask[rows], self.position[rows]

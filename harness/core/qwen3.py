@@ -23,7 +23,7 @@ LARGEST_ATTENTION = 1 << 28  # bytes per layer
 
 
 def supports(model: Any) -> bool:
-    config = model.config
+    config, first = model.config, next(model.parameters())
     rope = getattr(config, "rope_parameters", None) or {}
     return (
         config.model_type == "qwen3"
@@ -31,7 +31,8 @@ def supports(model: Any) -> bool:
         and not getattr(config, "use_sliding_window", False)
         and config.hidden_act == "silu"
         and rope.get("rope_type", "default") == "default"
-        and next(model.parameters()).device.type == "cpu"
+        and (first.device.type, first.dtype) == ("cpu", torch.float32)
+        and type(model.model.layers[0].self_attn.q_proj) is torch.nn.Linear  # not wrapped by an adapter
     )
 
 

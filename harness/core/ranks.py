@@ -9,6 +9,7 @@ share (`parallel.py`), and more than one node.
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,15 +17,20 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 from harness import store
+from harness.core.engines import vllm_start
+from harness.core.parallel import from_chief
 from harness.core.train import train as here  # torch with it: a worker imports this module before it claims a run
 
 POLL = 0.2  # seconds
+PATIENCE = timedelta(hours=2)  # of a rank for the others, which may have longer responses to sample and grade
+LOST = re.compile("connection (was )?(closed|reset)|broken pipe|NCCL", re.IGNORECASE)  # what is left of another rank
 STOP, ERROR = "stop", "error"  # files between the watcher and its ranks
 
 
@@ -64,29 +70,37 @@ def _raise(folder: Path, status: int) -> None:
     first = min(folder.glob(f"{ERROR}-*"), key=lambda file: file.stat().st_mtime, default=None)
     if first is None:
         raise ChildProcessError(f"a rank ended without a word (exit status {status}): killed, or out of memory?")
-    rank = first.name.removeprefix(f"{ERROR}-")
-    raise RuntimeError(f"{first.read_text()}(on rank {rank}) {first.read_text().strip().splitlines()[-1]}")
+    rank, text = first.name.removeprefix(f"{ERROR}-"), first.read_text()
+    silent = [file.name.removeprefix("pid-") for file in folder.glob("pid-*")]
+    silent = [other for other in sorted(silent) if not (folder / f"{ERROR}-{other}").exists()]
+    if silent and LOST.search(text):
+        raise ChildProcessError(
+            f"rank {silent[0]} ended without a word: killed, or out of memory? Rank {rank} saw: {text}"
+        )
+    raise RuntimeError(f"{text}(on rank {rank}) {text.strip().splitlines()[-1]}")
 
 
 def main(folder: Path, token: str, between: Path) -> None:
     """What a rank does."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)  # they reach the watcher too, which sees to an orderly stop
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
     rank = dist.get_rank()
     (between / f"pid-{rank}").write_text(str(os.getpid()))
 
     def stop() -> bool:
-        told = [(between / STOP).exists() or os.getppid() == 1]
-        dist.broadcast_object_list(told, src=0)
-        return bool(told[0])
+        return from_chief((between / STOP).exists() or os.getppid() == 1)
 
     try:
         here(store.Run(folder, token), stop)
     except BaseException:
         (between / f"{ERROR}-{rank}").write_text(traceback.format_exc())
         raise
-    dist.destroy_process_group()
+    vllm_start.forget()  # an engine that was kept for a next run ends before its groups do, and takes them along
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

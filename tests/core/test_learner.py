@@ -10,6 +10,7 @@ from harness.config import Model
 from harness.core import critic as critics
 from harness.core import metrics
 from harness.core.critic import Critic
+from harness.core.policy import Policy
 from harness.core.shapes import Rollout
 from harness.core.step import Batch, Samples, bind_slots, prepare
 from harness.core.train import train
@@ -21,7 +22,7 @@ from tests.core.test_train import curve
 
 @pytest.fixture(scope="module")
 def critic(tiny_model: Path) -> Critic:
-    found = Critic.load(Model(role="", path=str(tiny_model)))
+    found = Critic(Policy.load(Model(role="", path=str(tiny_model))))
     torch.manual_seed(0)
     with torch.no_grad():
         found.head.copy_(torch.randn(found.head.shape))
@@ -31,7 +32,7 @@ def critic(tiny_model: Path) -> Critic:
 def _batch(rollout: Rollout, critic: Critic) -> Batch:
     samples = Samples(rollout, REWARDS, REWARDS > 0, 24, moments.empty(), torch.zeros(1, dtype=torch.float64))
     with torch.no_grad():
-        values = critic.values(samples.rows())
+        values = critic.values(samples.rollout.rows())
     return prepare(dataclasses.replace(samples, values=values), bind_slots(choose(advantage="gae")))
 
 
@@ -41,7 +42,7 @@ def test_values_are_the_head_on_the_last_hidden_states(critic: Critic, rollout: 
     ids = torch.cat([prompt, rollout.tokens[1, 1, :length]])[None]
     states = critic.model.base_model(input_ids=ids).last_hidden_state[0]
     expected = (states @ critic.head)[len(prompt) - 1 : -1]  # the state before each response token
-    rows = Samples(rollout, REWARDS, REWARDS > 0, 24, moments.empty(), torch.zeros(1).double()).rows()
+    rows = rollout.rows()
     for fast in (True, False):
         critic.fast = fast
         values = critic.values(rows)
@@ -51,7 +52,7 @@ def test_values_are_the_head_on_the_last_hidden_states(critic: Critic, rollout: 
 
 
 def test_a_new_critic_values_everything_at_zero(tiny_model: Path, rollout: Rollout) -> None:
-    batch = _batch(rollout, Critic.load(Model(role="", path=str(tiny_model))))
+    batch = _batch(rollout, Critic(Policy.load(Model(role="", path=str(tiny_model)))))
     mask = rollout.mask.flatten(0, 1)
     # gamma 1, lambda .95, V = 0: A_t = .95^(steps to the end) · r and R = A
     assert batch.returns is not None and batch.values is not None

@@ -97,7 +97,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     train(whole)
     calls = iter(range(100))
     train(damaged, lambda: next(calls) >= 5)
-    newest = sorted((damaged.path / "checkpoint").glob("step_*"))[-1] / "state.safetensors"
+    newest = sorted((damaged.path / "checkpoint").glob("step_*"))[-1] / "rank-00000.safetensors"
     newest.write_bytes(newest.read_bytes()[:1000])
     train(damaged)
     assert "trying the one before" in capsys.readouterr().err

@@ -1,5 +1,5 @@
 # make demo   install, run the main job at miniature scale, show its verdict and figures
-# make test   install, run every test but the slow ones
+# make test   install, run every test but the slow ones; those of the engine vllm in an environment of their own
 # make check  lint, format, types
 # make pages  write docs/tricks.md and grid_specs/schema.json again, after a new trick, knob, key or recipe
 # make bench  ours beside peers (step, sweep, loading, Slurm; installs them), coverage of intervals, a hundred kills
@@ -11,7 +11,7 @@ SPEC ?= grid_specs/clip_higher.yaml
 export OMP_NUM_THREADS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 
-.PHONY: demo test check pages slow bench mutation clean
+.PHONY: demo test test-vllm check pages slow bench mutation clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -22,8 +22,15 @@ export MLFLOW_DISABLE_TELEMETRY := true
 demo: .venv/installed
 	$(BIN)/python -m harness sweep $(SPEC)
 
-test: .venv/installed
+test: .venv/installed test-vllm
 	$(BIN)/python -m pytest -n 2
+
+# Where vLLM cannot be installed (another Python than 3.11, another machine) its tests are left out, which is said.
+.venv-vllm/installed: constraints-vllm.txt tests/vllm/install.sh
+	bash tests/vllm/install.sh .venv-vllm $(PYTHON) && touch $@ || echo "SKIPPED: the environment of the engine vllm"
+
+test-vllm: .venv-vllm/installed
+	test ! -e $< || .venv-vllm/bin/python -m pytest -m vllm tests/vllm
 
 slow: .venv/installed
 	$(BIN)/python -m pytest -m slow
@@ -44,6 +51,7 @@ bench: .venv/installed
 	$(BIN)/python -m bench.sweep
 	$(BIN)/python -m bench.load
 	$(BIN)/python -m bench.coverage
+	$(BIN)/python -m bench.sequential
 	$(BIN)/python -m bench.slurm
 	$(BIN)/python -m bench.chaos
 
@@ -51,4 +59,4 @@ mutation: .venv/installed
 	$(BIN)/python -m bench.mutation
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-vllm build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The files a run appends to: metrics, evals, counts and samples (the record), timing (wall-clock, beside it).
+"""The files a run appends to: metrics, evals, outputs, counts and samples (the record), timing (wall-clock, beside it).
 
 One JSON line per write, in files of this attempt's own; nothing in the record depends on the clock, so a resumed
 run's curve is byte-equal to an undisturbed one. Leaves out: reading (`harness.store.Run.read`).
@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.store import Run, append, dump_json
 
-KINDS = ("metrics", "evals", "counts", "samples", "timing")
+KINDS = ("metrics", "evals", "outputs", "counts", "samples", "timing")
 
 
 class Recorder:

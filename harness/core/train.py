@@ -17,7 +17,7 @@ import torch
 
 from harness import store, tasks
 from harness.config import RunConfig
-from harness.core import checkpoint, engines, evaluate, metrics, tokens
+from harness.core import checkpoint, engines, evaluate, first_eval, metrics, parallel, tokens
 from harness.core.collect import Collected, collect
 from harness.core.learner import Learner
 from harness.core.memory import keep_freed_memory
@@ -40,7 +40,7 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
 
     slots = bind_slots(identity.tricks)
     learner = Learner(config, slots)
-    engine = engines.load(identity.sampling.engine)
+    engine = engines.load(config)
     task = tasks.load(identity.data)
     benchmarks = evaluate.load(identity.evaluate, learner.policy)
 
@@ -54,7 +54,8 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
             run.write_status(state, step=step, steps=identity.train.steps, attempt=attempt, **record.summary(), **more)
 
     if chief:
-        store.write_atomic(run.path / "provenance.json", store.dump_json(store.provenance() | {"attempt": attempt}))
+        made = store.provenance() | {"attempt": attempt, "dropped": evaluate.dropped(task, benchmarks)}
+        store.write_atomic(run.path / "provenance.json", store.dump_json(made))
     note("running", first)
 
     def generate(problems: list[int], noise: "np.ndarray") -> tuple[Rollout, evaluate.Graded]:
@@ -69,37 +70,39 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
         for step in range(first, identity.train.steps + 1):
             with record.timed("checkpoint"):
                 stopping = stop()
-                if chief and step > first and (stopping or step % runtime.checkpoint_every == 0):
+                if step > first and (stopping or step % runtime.checkpoint_every == 0):
                     checkpoint.save(run, learner, step, runtime.keep_checkpoints)
                 if stopping:
                     record.close()
                     note("stopped", step)
                     return
-            engine.sync(learner.policy)
-            row: metrics.Metrics = {}
+            with record.timed("engine"):
+                row: metrics.Metrics = {**engine.sync(learner.policy)}
             last = step == identity.train.steps
             if last or step % identity.evaluate.every == 0:
                 with record.timed("evaluate"):
-                    scores, details = evaluate.evaluate(
-                        benchmarks, engine, learner.policy, identity.evaluate, config.seed, step
-                    )
-                    row |= scores
-                for detail in details:
-                    record.write("evals", detail)
+                    found = first_eval.evaluation(run, config, benchmarks, engine, learner.policy, step)
+                row |= found.metrics
+                for kind, lines in found.lines.items():
+                    for line in lines:
+                        record.write(kind, line)
             if last:
                 record.step(step, row)
                 break
 
+            failed = tasks.verifier_errors()
             collected = collect(config, len(task.problems), slots["admit"], learner.history, step, generate)
+            row["grading/verifier_errors"] = sum(parallel.gathered(tasks.verifier_errors() - failed))
             with record.timed("prepare"):
+                collected = replace(collected, rollout=_scored(collected.rollout, learner))
                 row |= metrics.rollout_metrics(collected)
                 batch = _prepare(collected, learner)
                 row |= metrics.batch_metrics(batch)
             with record.timed("update"):
                 ratios = metrics.RatioMetrics(slots["surrogate"])
                 norms = learner.update(batch, step, ratios)
-                found, clipped = ratios.result()
-                row |= found | metrics.update_metrics(norms.policy, norms.critic, norms.critic_loss)
+                by_ratio, clipped = ratios.result()
+                row |= by_ratio | metrics.update_metrics(norms.policy, norms.critic, norms.critic_loss)
             record.step(step, row)
             record.write("counts", {"step": step} | tokens.counts(collected, batch.rows, clipped, learner.policy.words))
             if step % identity.evaluate.every == 0 and collected.problems:
@@ -118,7 +121,16 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
 
 def _sampling_params(config: RunConfig) -> engines.SamplingParams:
     sampling = config.identity.sampling
-    return engines.SamplingParams(sampling.max_new_tokens, sampling.temperature, sampling.top_p, sampling.top_k)
+    replay = sampling.logprob_support == "replay"
+    return engines.SamplingParams(sampling.max_new_tokens, sampling.temperature, sampling.top_p, sampling.top_k, replay)
+
+
+def _scored(rollout: Rollout, learner: Learner) -> Rollout:
+    """With the trainer's own log-probabilities where they are asked for, or where the engine told no entropy."""
+    if learner.config.identity.sampling.old_logp != "recompute" and rollout.entropy is not None:
+        return rollout
+    logp, entropy = (x.view(rollout.logp.shape) for x in learner.logprobs(rollout.rows()))
+    return replace(rollout, trainer_logp=logp, entropy=entropy)
 
 
 def _prepare(collected: Collected, learner: Learner) -> Batch:
@@ -135,8 +147,9 @@ def _prepare(collected: Collected, learner: Learner) -> Batch:
         learner.config.identity.sampling.max_new_tokens,
         history.moments,
         torch.tensor(history.entropies, dtype=torch.float64),
+        old=learner.config.identity.sampling.old_logp,
     )
-    rows = samples.rows()
+    rows = samples.rollout.rows()
     samples = replace(samples, ref_logp=learner.reference_logprobs(rows), values=learner.values(rows))
     batch = prepare(samples, learner.slots)
     history.add_rewards(batch.rewards[batch.counted])

@@ -23,19 +23,25 @@ SCALES = ("paper",)  # the miniature scale generates its problems
 
 
 def prepare(
-    out: Path, given: Sequence[str] = (), without: Sequence[str] = (), seed: int = 0, folder: Path | None = None
+    out: Path,
+    given: Sequence[str] = (),
+    without: Sequence[str] = (),
+    seed: int = 0,
+    folder: Path | None = None,
+    only: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Writes a file per role and the manifest, which it returns.
 
-    `given` are `role=FILE_OR_HUB_ID`, `without` roles to leave out. Nothing is written before every source is found.
+    `given` are `role=FILE_OR_HUB_ID`, `without` roles to leave out, `only` those to make where not all are wanted.
+    Nothing is written before every source is found.
 
     Raises ValueError for an unknown role or an empty result, FileNotFoundError naming every role without data.
     """
     known = sources.load(folder or sources.FOLDER)
     named = _named(given, known)
-    for role in without:
+    for role in (*without, *only):
         _known(role, known)
-    chosen = {role: source for role, source in known.items() if role not in without}
+    chosen = {role: source for role, source in known.items() if role not in without and role in (only or known)}
     files = _found(chosen, named)
     roles = sorted(chosen, key=lambda role: (chosen[role].kind, role))  # evaluation sets first
     held_out: dict[str, set[str]] = {}
@@ -53,7 +59,9 @@ def prepare(
         entry["file"], entry["sha256"] = _write(out / f"{role}.jsonl", kept)
     manifest = {
         "seed": seed,
-        "not_deduplicated_against": sorted(role for role in without if known[role].kind == "benchmark"),
+        "not_deduplicated_against": sorted(
+            role for role in known if role not in chosen and known[role].kind == "benchmark"
+        ),
         "sets": {role: entry for role, (_, entry) in made.items()},
     }
     (out / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")

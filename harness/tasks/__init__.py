@@ -53,3 +53,13 @@ def load(data: ArithmeticData | JsonlData) -> Task:
         raise ValueError(f"{data.path}: none of its {len(found)} answers can be read; is data.answer right?")
     problems = [Problem(i, p.prompt, p.answer) for i, p in enumerate(kept)]
     return Task(problems, grading.grade, grading.grade_all, len(found) - len(kept))
+
+
+def verifier_errors() -> int:
+    """Responses so far, in this process, on which the verifier failed: out of time, out of memory, or by its own error.
+
+    They count as unparsable. `grading.failures` has them by reason.
+    """
+    from harness.tasks import grading
+
+    return sum(grading.failures().values())

@@ -24,8 +24,8 @@ def grade_all(texts: Sequence[str], golds: Sequence[str]) -> list[Outcome]:
     """`grade` of every pair, with what needs algebra judged side by side."""
     found = [_at_once(text, gold) for text, gold in zip(texts, golds, strict=True)]
     left = list(dict.fromkeys(pair for pair in found if isinstance(pair, tuple)))
-    judged = dict(zip(left, map(_outcome, verifier.ask_all(left)), strict=True))
-    return [judged[item] if isinstance(item, tuple) else item for item in found]
+    judged = dict(zip(left, verifier.ask_all(left), strict=True))
+    return [_outcome(judged[item]) if isinstance(item, tuple) else item for item in found]
 
 
 def readable(golds: Sequence[str]) -> list[bool]:
@@ -37,7 +37,7 @@ def readable(golds: Sequence[str]) -> list[bool]:
 
 
 def failures() -> dict[str, int]:
-    """How many answers the verifier failed on in this process, by reason (`time`, an exception's name, …)."""
+    """How many responses the verifier failed on in this process, by reason (`time`, an exception's name, …)."""
     return dict(_FAILURES)
 
 

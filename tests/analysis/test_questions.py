@@ -102,6 +102,22 @@ def test_averages_by_hand() -> None:
     assert macro["questions"] == weighted["questions"] == 6
 
 
+def test_benchmarks_may_differ_in_samples_and_count_the_same() -> None:
+    # "few": s̄ 1 0 0 1, se √(1/12); "many": s̄ .5 and 1, se .25, samples' variance 1/3 and 0 over K = 4
+    rows = answers({"few": [[1], [0], [0], [1]], "many": [[1, 1, 0, 0], [1, 1, 1, 1]]})
+    table = questions.accuracy(rows).set_index("benchmark")
+    assert table.loc[["few", "many"], "samples"].tolist() == [1, 4]
+    assert table.loc["many", ["accuracy", "se", "se_sampling"]].tolist() == pytest.approx(
+        [0.75, 0.25, math.sqrt(1 / 12) / 2]
+    )
+    macro = table.loc[questions.MACRO]
+    assert (macro["accuracy"], macro["se"]) == (0.625, pytest.approx(math.sqrt(1 / 12 + 0.0625) / 2))
+    assert math.isnan(macro["se_sampling"])  # of one sample nobody knows
+    other = answers({"few": [[0], [0], [0], [1]], "many": [[1, 1, 1, 1], [1, 1, 1, 1]]})
+    found = questions.difference(rows, other).set_index("benchmark")["difference"]
+    assert found[["few", "many", questions.MACRO]].tolist() == [0.25, -0.25, 0.0]
+
+
 def test_one_sample_has_no_sampling_error_but_an_error_over_questions() -> None:
     table = questions.accuracy(answers({"b": [[1], [0], [0], [1]]}))
     assert table["se"][0] == pytest.approx(math.sqrt(1 / 12))

@@ -112,6 +112,17 @@ def test_a_set_left_out_is_said_to_be_unchecked(tmp_path: Path, folder: Path, gi
     assert "may hold questions of exam" in prepare.lines(manifest)[-1]
 
 
+def test_one_set_can_be_made_alone(tmp_path: Path, folder: Path, given: list[str]) -> None:
+    whole = prepare.prepare(tmp_path / "whole", given, folder=folder)["sets"]
+    one = prepare.prepare(tmp_path / "one", given, folder=folder, only=["hard", "exam"])
+    assert one["sets"] == {role: whole[role] for role in ("exam", "hard")}
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == ["exam.jsonl", "hard.jsonl", "manifest.json"]
+    lone = prepare.prepare(tmp_path / "lone", given, folder=folder, only=["hard"])
+    assert lone["not_deduplicated_against"] == ["exam"]
+    with pytest.raises(ValueError, match=r"no data set 'hrad'; did you mean 'hard'\?"):
+        prepare.prepare(tmp_path / "two", given, folder=folder, only=["hrad"])
+
+
 def test_every_missing_source_is_named_before_anything_is_written(
     tmp_path: Path, folder: Path, given: list[str]
 ) -> None:

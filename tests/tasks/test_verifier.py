@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.tasks import grading, verifier
+from harness.tasks import judge as judging
 from harness.tasks.verifier import Judge, Reply
 
 HOSTILE = [
@@ -73,6 +74,28 @@ def judge() -> Iterator[Judge]:
 def test_algebra(judge: Judge, gold: str, given: str, outcome: str) -> None:
     reply = judge.ask(gold, given)
     assert reply.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "apart"),
+    [
+        ("x+1", "x+2", True),
+        (r"\frac{a}{b}", r"\frac{b}{a}", True),
+        (r"e^{-2t}\cos(3t)", r"e^{-2t}\sin(3t)", True),
+        (r"2\sqrt{3}", r"\sqrt{13}", True),
+        ("(x+1)^2", "x^2+2x+1", False),  # equal, in another form
+        (r"\sin(2x)", r"2\sin(x)\cos(x)", False),
+        (r"\ln(ab)", r"\ln(a)+\ln(b)", False),
+        (r"\frac{1}{3}", "0.333333", False),  # a rounding that counts as right
+        ("x", "y", False),  # names are the verifier's to compare
+        ("(1,2)", "(1,3)", False),  # and all that is no plain expression
+        (r"\int_0^1 x dx", "7", False),
+        (r"\frac{1}{0}", "3", False),  # no value
+    ],
+)
+def test_values_far_apart_at_a_point_need_no_algebra(a: str, b: str, apart: bool) -> None:
+    (x,), (y,) = judging._parsed(a), judging._parsed(b)
+    assert judging._apart(x, y) == judging._apart(y, x) == apart
 
 
 def test_no_answer_takes_longer_than_the_limit_and_the_next_is_judged(judge: Judge) -> None:

@@ -80,7 +80,7 @@ def _ours(root: Path, model: Path) -> tuple[list[float], list[dict[str, float]]]
         "evaluate": {"every": 1000, "samples": 1, "max_new_tokens": 1, "benchmarks": {"one": DATA | {"size": 1}}},
         "runtime": {"checkpoint_every": 1000},
     }
-    identity, runtime, _ = config.build(tree)
+    identity, runtime, *_ = config.build(tree)
     run = store.create_run(root, config.RunConfig(identity=identity, runtime=runtime, seed=0))
     load, marks = Policy.load, [time.process_time()]
 

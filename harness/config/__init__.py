@@ -1,6 +1,7 @@
 """One run's configuration: what it is (`sections.py`) and how a tree of keys becomes it (`build.py`)."""
 
 from harness.config.build import SECTIONS, SITE_KEYS, ConfigError, build, known_keys, set_key
+from harness.config.hardware import Hardware
 from harness.config.sections import (
     NAMES,
     RESULT_VERSION,
@@ -32,6 +33,7 @@ __all__ = [
     "Critic",
     "Data",
     "Evaluate",
+    "Hardware",
     "Identity",
     "JsonlData",
     "Launcher",

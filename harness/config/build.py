@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from harness import tricks
+from harness.config.hardware import Hardware
 from harness.config.sections import (
     ArithmeticData,
     Critic,
@@ -34,21 +35,25 @@ class ConfigError(ValueError):
         self.problems = problems
 
 
-def build(tree: Mapping[str, Any]) -> tuple[Identity, Runtime, Launcher]:
-    """The three parts from one plain tree with the keys a user writes (`train.lr`, `tricks.surrogate.high`).
+_BESIDE = ("runtime", "launcher", "hardware", "tricks")  # no plain part of the identity
+
+
+def build(tree: Mapping[str, Any]) -> tuple[Identity, Runtime, Launcher, Hardware]:
+    """The four parts from one plain tree with the keys a user writes (`train.lr`, `tricks.surrogate.high`).
 
     A section or trick that is validated already is taken as it is. Raises ConfigError with every fault and the
     nearest known key.
     """
     problems: list[tuple[str, str]] = []
     chosen = _complete_tricks(tree.get("tricks", {}), problems)
-    plain = {key: value for key, value in tree.items() if key not in ("runtime", "launcher", "tricks")}
+    plain = {key: value for key, value in tree.items() if key not in _BESIDE}
     identity = _validate(Identity, plain | {"tricks": chosen}, "", problems)
     runtime = _validate(Runtime, tree.get("runtime", {}), "runtime.", problems)
     launcher = _validate(Launcher, tree.get("launcher", {}), "launcher.", problems)
-    if problems or identity is None or runtime is None or launcher is None:
+    hardware = _validate(Hardware, tree.get("hardware", {}), "hardware.", problems)
+    if problems or identity is None or runtime is None or launcher is None or hardware is None:
         raise ConfigError(problems)
-    return identity, runtime, launcher
+    return identity, runtime, launcher, hardware
 
 
 def _complete_tricks(given: Any, problems: list[tuple[str, str]]) -> dict[str, Any]:
@@ -140,6 +145,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "evaluate": (Evaluate,),
     "runtime": (Runtime,),
     "launcher": (Launcher,),
+    "hardware": (Hardware,),
 }
 
 

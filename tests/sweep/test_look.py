@@ -19,7 +19,7 @@ def _run(root: Path, seed: int = 0, **changes: object) -> store.Run:
     tree = json.loads(json.dumps(TREE))
     for key, value in changes.items():
         config.set_key(tree, key.replace("__", "."), value)
-    identity, runtime, _ = config.build(tree)
+    identity, runtime, *_ = config.build(tree)
     return store.create_run(root, config.RunConfig(identity=identity, runtime=runtime, seed=seed))
 
 

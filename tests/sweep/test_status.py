@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from harness import store
-from harness.sweep import columns, hours, plan, present, spec, status
+from harness.sweep import columns, estimate, hours, plan, present, spec, status
 
 MANIFEST: dict[str, Any] = {
     "name": "clip",
@@ -100,7 +100,7 @@ def made(small_spec: Path, tmp_path: Path) -> plan.Plan:
 
 
 def test_the_estimate_is_measured_where_it_can_be(made: plan.Plan, tmp_path: Path) -> None:
-    guess = plan.estimate(made, 2)
+    guess = estimate.of(made, 2)
     assert guess.cpu_hours == pytest.approx(6 * 0.5 / 60)  # minutes_per_run of experiments/scale/mini.yaml
     assert guess.wall_hours == pytest.approx(guess.cpu_hours / 2)
     assert guess.measured == 0
@@ -110,14 +110,14 @@ def test_the_estimate_is_measured_where_it_can_be(made: plan.Plan, tmp_path: Pat
     run.attempt_file("timing", 0).write_text("".join(json.dumps(line) + "\n" for line in lines))
     run.write_status("done")
     made = plan.of(made.expansion.spec, tmp_path)
-    guess = plan.estimate(made, 2)
+    guess = estimate.of(made, 2)
     assert guess.cpu_hours == pytest.approx(5 * 180 / 3600)  # five runs of the same kind are left
     assert guess.measured == 1
 
 
 def test_gpu_hours_count_every_gpu_of_a_run(write: Callable[..., Path], no_weights: None, tmp_path: Path) -> None:
     text = "question: q?\naxes: {train.lr: [1e-4, 2e-4]}\nseeds: 3\nresources: {minutes: 45, gpus: 8}\n"
-    guess = plan.estimate(plan.of(spec.read(write(text, "gpus.yaml")), tmp_path), 2)
+    guess = estimate.of(plan.of(spec.read(write(text, "gpus.yaml")), tmp_path), 2)
     assert guess.gpu_hours == pytest.approx(6 * 8 * 0.75)  # six runs of 45 minutes on eight GPUs
     assert guess.wall_hours == pytest.approx(6 * 0.75 / 2)
 

@@ -1,0 +1,158 @@
+"""The verdict of a fractional factorial sweep: a word per main effect and per interaction, and what is said of them.
+
+    main effect     the word of an arm, by the rules of `verdict.py`, on the runs with it less the runs without it, over
+                    both levels of every other arm; one family is a factor's effects in all strata
+    interaction     higher, lower, neutral or inconclusive; one family is all interactions in all strata
+
+Each carries what is confounded with it. Leaves out: estimation (`fractional.py`), layout.
+"""
+
+import math
+from collections.abc import Sequence
+
+from analysis import fractional, scores, stats, text, verdict
+from analysis.fractional import Effect, Stratum
+from analysis.load import Entry, Sweep
+from analysis.verdict import ALPHA, MIN_PAIRS, Contrast, Measure
+
+ORDERS = (1, 2)  # factors of an effect
+Draft = tuple[Stratum, Effect, list[list[Entry]], scores.Pair]
+
+
+def judge(sweep: Sweep, order: int = 1) -> list[Contrast]:
+    """Main effects (order 1) or two-factor interactions (2) on each measure but equal tokens, which belong to pairs."""
+    of = fractional.design(sweep)
+    if of is None:
+        return []
+    tokens = scores.run_scores(sweep, verdict.TOKENS, lambda curve: float(curve.sum()))
+    lengths = scores.run_scores(sweep, verdict.LENGTH, scores.reader(sweep, "last"))
+    wanted = [effect for effect in fractional.effects(of) if len(effect.names) == order]
+    families = [[effect] for effect in wanted] if order == 1 else [wanted]
+    places = [(stratum, fractional.rows(sweep, of, stratum)) for stratum in fractional.strata(sweep, of)]
+    found = []
+    for family in families:
+        for measure in verdict.measures(sweep):
+            if measure.read == "tokens":
+                continue
+            numbers = scores.run_scores(sweep, measure.metric, scores.reader(sweep, measure.read))
+            known = [(stratum, rows, fractional.blocks(rows, numbers)[0]) for stratum, rows in places]
+            drafts = [
+                (stratum, effect, rows, fractional.by_seed(block, effect.signs, len(rows[0])))
+                for stratum, rows, block in known
+                for effect in family
+            ]
+            found += _contrasts(sweep, of["factors"], measure, drafts, tokens, lengths)
+    return found
+
+
+def lacking(sweep: Sweep) -> list[str]:
+    """A sentence per stratum in which seeds are left out for want of a run, naming one."""
+    of, said = fractional.design(sweep), []
+    for stratum in fractional.strata(sweep, of) if of else []:
+        rows = fractional.rows(sweep, of or {}, stratum)
+        lost = {entry.seed: entry for row in rows for entry in row if entry.state != "done"}
+        if lost:
+            entry = min(lost.values(), key=lambda entry: entry.seed)
+            at = ", ".join(stratum.values())
+            said.append(
+                f"{f'{at}: ' if at else ''}{text.plural(len(lost), 'seed')} of {len(rows[0])} left out: an effect "
+                f"takes all {len(rows)} runs of a seed, and run {entry.run} is {entry.state}, for one."
+            )
+    return said
+
+
+def remarks(sweep: Sweep) -> list[str]:
+    """What a reader has to know of a fraction, or a sample, before its numbers; empty for other designs."""
+    of, asked = fractional.design(sweep), sweep.manifest.get("design", {})
+    if asked.get("kind") == "sample" and sweep.baseline:
+        return [
+            "A sample of all combinations: an arm is compared only where two runs happen to differ in that arm alone; "
+            "design: oat, fractional or full has the runs to compare every arm."
+        ]
+    if of is None:
+        return []
+    made = "; ".join(of["generators"])
+    said = [
+        f"A fraction: {of['runs']} of {of['of']} combinations, resolution {of['resolution']} ({made}). Each number is "
+        "an effect over all of its runs: those with the arm less those without it, the other arms at both of their "
+        "levels. Beside it, in brackets, what it cannot be told from; interactions of three arms or more are taken for "
+        "nothing. An arm with the others at their baseline is not compared: a fraction lacks those runs, and "
+        "design: oat or full has them."
+    ]
+    if sweep.manifest["claims"]:
+        said.append("The claims compare such arms; those that are not testable here need design: oat or full.")
+    return said + lacking(sweep)
+
+
+def method(sweep: Sweep) -> list[str]:
+    """How a fraction was judged, in place of the sentences on pairs."""
+    of, end = fractional.design(sweep) or {}, sweep.manifest["endpoint"]
+    return [
+        f"Effects are differences within a seed ({len(sweep.manifest['seeds'])} planned): the mean of half of its "
+        f"{of.get('runs')} runs less that of the other half, all on the same prompts and noise. Intervals: 95 % t over "
+        "seeds.",
+        "trick, trap: p < .05 after Holm's correction over an arm's places; interactions, after that over all of them: "
+        f"higher or lower. neutral: 90 % interval within ± {end['margin']:g} (entropy ± {verdict.ENTROPY_MARGIN:g} "
+        "nats). Under three seeds: no verdict.",
+        "Interaction: half of what one arm's effect differs by between the other's two levels.",
+        f"Endpoint: mean of the last {end['last']} evaluations, never the best; whole curve: its mean height.",
+    ]
+
+
+def _contrasts(
+    sweep: Sweep,
+    factors: dict[str, list[str]],
+    measure: Measure,
+    drafts: Sequence[Draft],
+    tokens: dict[str, float],
+    lengths: dict[str, float],
+) -> list[Contrast]:
+    """One family on one measure."""
+    shown = [stats.paired(pair.differences) if pair.differences else None for *_, pair in drafts]
+    p_values = [effect.p if effect and effect.n >= MIN_PAIRS else math.nan for effect in shown]
+    adjusted, levels = stats.holm(p_values), stats.holm_level(p_values, ALPHA)
+    made = []
+    for (stratum, effect, rows, pair), found, p_holm, level in zip(drafts, shown, adjusted, levels, strict=True):
+        main, enough = len(effect.names) == 1, found is not None and found.n >= MIN_PAIRS
+        wide = stats.paired(pair.differences, 1 - level) if enough else None
+        within = enough and stats.equivalent(pair.differences, measure.margin)
+        up = [entry for row, sign in zip(rows, effect.signs, strict=True) if sign > 0 for entry in row]
+        down = [entry for row, sign in zip(rows, effect.signs, strict=True) if sign < 0 for entry in row]
+        low, high = factors[effect.name] if main else ("", effect.name)
+        made.append(
+            Contrast(
+                metric=measure.metric,
+                read=measure.read,
+                stratum=sweep.shown(stratum),
+                axis=effect.name,
+                arm=high,
+                baseline=low,
+                effect=found,
+                p_holm=p_holm,
+                low_holm=wide.low if wide else math.nan,
+                high_holm=wide.high if wide else math.nan,
+                word=verdict.word_of(found, p_holm, within, measure.sign if main else None),
+                within_margin=within,
+                material=wide is not None and max(wide.low, -wide.high) >= measure.margin,
+                seeds_more=verdict.seeds_more(found, p_holm < ALPHA or within, measure.margin, ALPHA / len(drafts)),
+                detectable=stats.detectable(found.sd, found.n) if found else math.nan,
+                arm_mean=pair.arm_mean,
+                baseline_mean=pair.baseline_mean,
+                missing_pairs=pair.missing,
+                arm_diverged=sum(entry.state == "diverged" for entry in up),
+                baseline_diverged=sum(entry.state == "diverged" for entry in down),
+                tokens_change=_relative(tokens, up, down) if main else math.nan,
+                length_change=_relative(lengths, up, down) if main else math.nan,
+                confounded=effect.confounded,
+            )
+        )
+    return made
+
+
+def _relative(numbers: dict[str, float], up: Sequence[Entry], down: Sequence[Entry]) -> float:
+    """Mean of the runs with the arm over the mean of those without, less 1; NaN where a side has none."""
+    ours, theirs = (
+        [numbers[e.run] for e in side if not math.isnan(numbers.get(e.run, math.nan))] for side in (up, down)
+    )
+    base = math.fsum(theirs) / len(theirs) if theirs else 0.0
+    return math.fsum(ours) / len(ours) / base - 1 if ours and base else math.nan

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis import scores, stats, text, tokens, verdict
+from analysis import scores, sequential, stats, text, tokens, verdict
 from analysis.load import Sweep
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def _claim(sweep: Sweep, name: str, claim: dict[str, Any]) -> Claim:
         if not made and not test.get("control"):
             untested.append(_needs(test))
     adjusted = stats.holm([f.effect.p if f.effect else math.nan for f, _ in drafts])
-    findings = [_judge(f, values, p) for (f, values), p in zip(drafts, adjusted, strict=True)]
+    paired, _ = sequential.tests(sweep.manifest)
+    findings = [_judge(f, values, p, paired) for (f, values), p in zip(drafts, adjusted, strict=True)]
     untested = list(dict.fromkeys(untested))  # one contrast may be tested on several metrics
     word, why = _sum_up(findings, untested or [claim.get("needs", "")])
     return Claim(name, claim["text"], claim["source"], claim.get("note", ""), findings, untested, word, why)
@@ -111,6 +112,7 @@ def _measure(sweep: Sweep, number: int, test: dict[str, Any]) -> list[tuple[Find
     read = test.get("read", "last" if metric == end["metric"] else "area")
     margin = test.get("margin", end["margin"] if metric == end["metric"] else verdict.ENTROPY_MARGIN)
     by_run = _scores(sweep, metric, read)
+    paired, _ = sequential.tests(sweep.manifest)
     found = []
     for stratum in sweep.strata(axis):
         levels = {a: given[0] for a, given in sweep.axes.items()} | stratum
@@ -136,7 +138,7 @@ def _measure(sweep: Sweep, number: int, test: dict[str, Any]) -> list[tuple[Find
             metric=metric,
             read=read,
             margin=margin,
-            effect=stats.paired(values) if values else None,
+            effect=paired(values) if values else None,
             within_margin=False,
             outcome="",
             seeds_more=None,
@@ -178,10 +180,10 @@ def _rises(sweep: Sweep, by_run: dict[str, float], stratum: dict[str, str], axis
     return [float(np.polyfit(x, [c[s] for c in columns], 1)[0] * (x[-1] - x[0])) for s in seeds]
 
 
-def _judge(draft: Finding, values: list[float], p_holm: float) -> Finding:
+def _judge(draft: Finding, values: list[float], p_holm: float, paired: sequential.PairedTest) -> Finding:
     effect, margin, outcome, within = draft.effect, draft.margin, "undecided", False
     if effect is not None and effect.n >= verdict.MIN_PAIRS:
-        narrow = stats.paired(values, confidence=0.90)
+        narrow = paired(values, 0.90)
         within = -margin < narrow.low and narrow.high < margin
         outcome = outcome_of(draft.expect, effect, narrow, p_holm, margin)
     more = verdict.seeds_more(effect, outcome != "undecided", margin)

@@ -1,6 +1,7 @@
 """What matters, and for whom: analysis of variance over the balanced full-factorial part of a sweep.
 
-One arm axis, the other axes that are not arms (model, data, …) and the seeds; further arm axes stand at their baseline.
+One arm axis, the other axes that are not arms (model, data, …) and the seeds; further arm axes stand at their baseline,
+or in a fraction at both levels of each (`fractional.py`).
 Runs of one stratum and seed share prompts, order and noise and are one block, as the plots of a field: arms, and
 whether they depend on the stratum, are compared inside blocks, strata between them (a split plot):
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from analysis import scores, stats
+from analysis import fractional, scores, stats
 from analysis.load import NOT_SET, Sweep
 
 if TYPE_CHECKING:
@@ -67,15 +68,21 @@ def analyse(sweep: Sweep, axis: str, metric: str | None = None, read: str = "las
     for name, kept in levels.items():
         part = part[part[name].isin(kept)]
     factors = [axis, *(name for name in levels if name not in (axis, SEED) and len(levels[name]) > 1)]
-    says = _says(table, levels, factors)
+    says = _says(table, levels, factors, _runs_each(sweep))
     whom = for_whom(part, factors, sweep.baseline[axis])
     return Factorial(axis, metric, read, tuple(factors), says, anova(part, factors), level_means(part, factors), whom)
 
 
 def score_table(sweep: Sweep, axis: str, numbers: dict[str, float]) -> "pd.DataFrame":
-    """A column for the arm axis, for each axis that holds no arms, the seed and the score; finished runs only."""
+    """A column for the arm axis, for each axis that holds no arms, the seed and the score; finished runs only.
+
+    Of a fraction a score is the mean of a level's half of the runs, in the place of the one run.
+    """
     import pandas as pd
 
+    of = fractional.design(sweep)
+    if of is not None and axis in of["factors"]:
+        return fractional.level_scores(sweep, of, axis, numbers)
     others = [name for name in sweep.varying(without=axis) if name not in sweep.baseline]
     rows = [
         {axis: arm, **{name: stratum[name] for name in others}, SEED: entry.seed, "score": numbers[entry.run]}
@@ -199,9 +206,15 @@ def for_whom(table: "pd.DataFrame", factors: list[str], baseline: str) -> "pd.Da
     return pd.DataFrame(rows)
 
 
-def _says(table: "pd.DataFrame", levels: dict[str, list[Any]], factors: list[str]) -> str:
+def _runs_each(sweep: Sweep) -> int:
+    """Runs behind one score: one, or half of a fraction."""
+    of = fractional.design(sweep)
+    return int(of["runs"]) // 2 if of else 1
+
+
+def _says(table: "pd.DataFrame", levels: dict[str, list[Any]], factors: list[str], each: int) -> str:
     crossed = " × ".join(f"{name} ({', '.join(map(str, levels[name]))})" for name in factors)
-    runs = math.prod(map(len, levels.values()))
+    runs = math.prod(map(len, levels.values())) * each
     lone = [f"{name} {kept[0]}" for name, kept in levels.items() if name not in factors and len(kept) == 1]
     out = [
         f"{name} {', '.join(map(str, lost))}"

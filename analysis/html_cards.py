@@ -32,6 +32,8 @@ def _card(judged: report.Judged, axis: str, arm: str, contrasts: list[judging.Co
     key = judged.sweep.manifest["keys"].get(axis) or axis
     lines = [f"<h3>{esc(axis)} {esc(arm)} <small>against {esc(judged.sweep.baseline[axis])}</small></h3>"]
     lines += [f'<p class="key">sets {esc(key)}</p>'] if key != axis else []
+    if beside := next((c.confounded for c in mine if c.confounded), ""):
+        lines.append(f'<p class="note">Cannot be told from {esc(beside.strip("()"))}.</p>')
     lines += [_part(verb, [c for c in mine if c.word in words], len(mine)) for verb, words in CARD.items()]
     lines += [_cost(mine), _entropy(judged, axis, arm)]
     lines += [f'<p class="note">All arms of {esc(axis)}: {esc(depends)}</p>'] if depends else []

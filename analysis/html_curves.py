@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from analysis import panels, smooth, stats, style, tables, text
+from analysis import fractional, panels, smooth, stats, style, tables, text
 from analysis.load import Entry, Sweep
 
 if TYPE_CHECKING:
@@ -118,8 +118,10 @@ def _lines(sweep: Sweep, cells: list[list[Entry]], key: str, factor: float) -> l
     }
     found: list[Json | None] = []
     for cell in cells:
-        entries = [entry for entry in cell if entry.run in by_run]
-        line = _line([by_run[entry.run] for entry in entries]) if entries else None
+        runs = [(entry, by_run[entry.run]) for entry in cell if entry.run in by_run]
+        runs = fractional.seed_means(runs) if fractional.design(sweep) else runs
+        entries = [entry for entry, _ in runs]
+        line = _line([curve for _, curve in runs]) if runs else None
         for seed, entry in zip(line["seeds"] if line else [], entries, strict=True):
             seed |= {"seed": entry.seed} | ({"state": entry.state} if entry.state != "done" else {})
         found.append(line)

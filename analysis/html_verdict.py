@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 
-from analysis import report, style, text
+from analysis import fractional_text, report, style, text
 from analysis import verdict as judging
 from analysis.html_parts import breakable, esc, fold, sign, slug, stratum, table, verdict_badge
 
@@ -35,7 +35,7 @@ def body(judged: report.Judged, depends: dict[str, str]) -> str:
         found = [fold(_summary(judged, axis), tables[axis], opened, "axis") for axis in axes if tables[axis]]
     else:
         found = list(tables.values())
-    return matrix(judged) + "".join(found) + f'<p class="note">{FOOTNOTE}</p>'
+    return matrix(judged) + "".join(found) + _interactions(judged) + f'<p class="note">{FOOTNOTE}</p>'
 
 
 # -- the matrix ----------------------------------------------------------------------------------------------------
@@ -57,7 +57,8 @@ def matrix(judged: report.Judged) -> str:
         for arm in [arm for arm in judged.sweep.axes[axis] if any(c.arm == arm for c in rows)]:
             mine = {_key(c.stratum): c for c in rows if c.arm == arm}
             cells = "".join(_cell(mine.get(_key(column))) for column in columns)
-            lines.append(f'<tr><th scope="row">{breakable(arm)}</th>{cells}</tr>')
+            beside = next(c.confounded for c in rows if c.arm == arm)
+            lines.append(f'<tr><th scope="row">{breakable(arm)}{_small(beside)}</th>{cells}</tr>')
     unit = text.scale(end["metric"])[2]
     caption = f"{esc(end['metric'])}, difference from the baseline in {esc(unit)}: every arm in every place"
     signs = ", ".join(f"{sign(word)} {word}" for word in style.WORDS if any(c.word == word for c in main))
@@ -132,11 +133,28 @@ def _tables(judged: report.Judged, axis: str, depends: str) -> str:
     return "".join(found) + (f'<p class="note">{esc(depends)}</p>' if found and depends else "")
 
 
-def _table(title: str, rows: list[judging.Contrast], margin: float) -> str:
+def _interactions(judged: report.Judged) -> str:
+    """Of a fraction: a table for each reading, folded."""
+    end, found = judged.sweep.manifest["endpoint"], []
+    for title, header, rows in fractional_text.tables(judged) if judged.interactions else ():
+        if header is fractional_text.INTERACTIONS:
+            margin = end["margin"] if rows[0].metric == end["metric"] else judging.ENTROPY_MARGIN
+            found.append(_table(title, rows, margin, (header[0], header[1])))
+    return fold("<b>Two-factor interactions</b>", "".join(found), opened=True, kind="axis") if found else ""
+
+
+def _small(words: str) -> str:
+    return f" <small>{esc(words)}</small>" if words else ""
+
+
+def _table(
+    title: str, rows: list[judging.Contrast], margin: float, names: tuple[str, str] = ("arm", "baseline → arm")
+) -> str:
+    """`names`: the headings of what is compared and of its two means."""
     reach = max([margin, *(abs(x) for c in rows for x in _bounds(c)), 1e-12])
     factor, digits, unit = text.scale(rows[0].metric)
     scale = f"{text.number(-factor * reach, digits)} … +{text.number(factor * reach, digits)} {unit}"
-    head = ["arm", "verdict", "difference [95 %]", esc(scale), "baseline → arm", "n", "p Holm"]
+    head = [names[0], "verdict", "difference [95 %]", esc(scale), names[1], "n", "p Holm"]
     costs = rows[0].read == "last" and any(math.isfinite(x) for c in rows for x in (c.tokens_change, c.length_change))
     head += ["tokens", "length"] if costs else []
     lines: list[list[str]] = []
@@ -145,7 +163,7 @@ def _table(title: str, rows: list[judging.Contrast], margin: float) -> str:
         for c in group:
             _, means, interval, pairs, p, _ = report.cells(c)
             more = f" <small>{esc(report.after_word(c))}</small>" if report.after_word(c) else ""
-            said = [f"<b>{breakable(c.arm)}</b>", verdict_badge(c.word) + more, esc(interval)]
+            said = [f"<b>{breakable(c.arm)}</b>{_small(c.confounded)}", verdict_badge(c.word) + more, esc(interval)]
             cells = [*said, _forest(c, reach, margin), esc(means), pairs, esc(p)]
             lines.append(cells + ([report.change(c.tokens_change), report.change(c.length_change)] if costs else []))
     return table(esc(title), head, "lliiirrrr"[: len(head)], lines, "verdicts")

@@ -92,7 +92,8 @@ def _row(c: judging.Contrast) -> str:
         low, high = (text.number(factor * bound, digits, sign=True).strip() for bound in (effect.low, effect.high))
         bounds = [f"[${low}$,", f"${high}$]"]
     difference = text.number(factor * effect.mean, digits, sign=True).strip() if effect else "-"
-    cells = [escape(c.arm), *(_number(text.number(factor * m, digits)) for m in (c.baseline_mean, c.arm_mean))]
+    cells = [escape(report.named(c)), _number(text.number(factor * c.baseline_mean, digits))]
+    cells += [_number(text.number(factor * c.arm_mean, digits))]
     cells += [_number(difference, bold), *bounds, str(effect.n if effect else 0)]
     cells += [report.p_value(c.p_holm).replace("<", "$<$").replace("-", "--"), _bold(escape(c.word), bold)]
     return " & ".join(cells) + r" \\"

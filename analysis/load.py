@@ -124,15 +124,18 @@ class Sweep:
         return f"{len(self.runs) - len(self.missing)} of {len(self.runs)} runs done{rest}"
 
 
-def load(root: Path, name: str, metrics: Collection[str] | None = None) -> Sweep:
+def load(
+    root: Path, name: str, metrics: Collection[str] | None = None, manifest: dict[str, Any] | None = None
+) -> Sweep:
     """All metrics, or only those named. Raises FileNotFoundError where no sweep of that name was planned.
 
-    Rows are in the order of the manifest's runs, of their steps, and of the metrics' names.
+    Rows are in the order of the manifest's runs, of their steps, and of the metrics' names. `manifest` stands in for
+    the one that was written.
     """
     import numpy as np
     import pandas as pd
 
-    manifest = read_manifest(root, name)
+    manifest = manifest or read_manifest(root, name)
     axes, entries, aliases = _entries(root, manifest)
     wanted = None if metrics is None else {records.METRIC + metric for metric in metrics}
     parts = _parts(root, name, "metrics", entries, _long, lambda column: wanted is None or column in wanted)

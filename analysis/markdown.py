@@ -5,7 +5,7 @@ Sentences and cells are those of `report.py`. Leaves out: drawing (`drawn.py` ke
 
 from pathlib import Path
 
-from analysis import clock, drawn, report, text
+from analysis import clock, drawn, fractional, fractional_text, report, text
 from harness.store import write_atomic
 
 
@@ -17,7 +17,8 @@ def write(root: Path, name: str) -> Path:
     lines[-1] += f"Sweep `{sweep.name}`, scale {sweep.manifest['scale']}: {sweep.progress()}."
     lines += ["", *(line for sentence in report.remarks(judged) for line in (sentence, ""))]
     if any(c.effect for c in judged.contrasts):
-        for axis in sweep.baseline:
+        lines += fractional_text.markdown(judged) if fractional.design(sweep) else []
+        for axis in sweep.baseline if not fractional.design(sweep) else ():
             lines += _tables(judged, axis)
     lines += _claims(judged)
     if figures := drawn.existing(sweep):

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from analysis import style
+from analysis import fractional, style
 from analysis.load import NOT_SET, Sweep
 from harness.config import nearest
 
@@ -50,7 +50,8 @@ def strata(sweep: Sweep, axis: str | None) -> list[Stratum]:
 
     Along an axis that is no arm's (models, data) the arms stand at their baselines.
     """
-    every = sweep.strata(axis)
+    of = fractional.design(sweep)
+    every = fractional.strata(sweep, of) if of is not None and axis in of["factors"] else sweep.strata(axis)
     if axis is None:
         return every
     if axis not in sweep.baseline:
@@ -69,6 +70,10 @@ def title(sweep: Sweep, stratum: Stratum) -> str:
 
 def held(sweep: Sweep, axis: str | None) -> str:
     """The sentence that says where the other arms stand; empty where there are none."""
+    of = fractional.design(sweep)
+    if of is not None and axis in of["factors"]:
+        runs = of["runs"] // 2
+        return f" A fraction: every level is the mean of {runs} runs a seed, over both levels of every other arm."
     others = [f"{style.words(a)} = {level}" for a, level in sweep.baseline.items() if a != axis]
     return f" Unless a title says otherwise: {', '.join(others)}." if others else ""
 

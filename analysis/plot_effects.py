@@ -72,7 +72,7 @@ def _place(c: verdict.Contrast) -> tuple[object, ...]:
 def _label(c: verdict.Contrast, several: bool) -> str:
     """The arm, and its stratum where no heading has it."""
     on = f" on {style.place(c.stratum)}" if several and c.stratum else ""
-    return f"{style.words(c.arm)}{on}"
+    return f"{style.words(c.arm)} {c.confounded}".rstrip() + on
 
 
 def _layout(

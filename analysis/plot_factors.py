@@ -8,7 +8,7 @@ Leaves out: single strata (`plot_effects.py`).
 import math
 from typing import TYPE_CHECKING, Any
 
-from analysis import averages, factors, panels, scores, stats, style, text
+from analysis import averages, factors, fractional, panels, scores, stats, style, text
 from analysis.load import Sweep
 from analysis.panels import Drawing
 
@@ -27,8 +27,8 @@ def main_effects(sweep: Sweep) -> Drawing | None:
         return None
     said = (
         f"Difference in {sweep.manifest['endpoint']['metric']} from the baseline, averaged over "
-        "all strata in which the arm is compared (models, data; other arms at their baseline) within each seed; 95 % t "
-        f"interval over seeds (three or more). A mean over unlike models may hide opposite effects: "
+        f"all strata in which the arm is compared (models, data; other arms at {_others(sweep)}) within each seed; "
+        "95 % t interval over seeds (three or more). A mean over unlike models may hide opposite effects: "
         f"see `interactions`. {_grey(sweep)}"
     )
     return Drawing(_forest(sweep, data), data, said)
@@ -59,6 +59,8 @@ def table(sweep: Sweep) -> "pd.DataFrame":
 
     end = sweep.manifest["endpoint"]
     factor = text.scale(end["metric"])[0]
+    if of := fractional.design(sweep):
+        return _of_fraction(sweep, of, factor)
     score = {r: factor * v for r, v in scores.run_scores(sweep, end["metric"], scores.reader(sweep, "last")).items()}
     every = [e for e in averages.effects(sweep, score, averages.difference) if e.values]
     rows = []
@@ -71,6 +73,27 @@ def table(sweep: Sweep) -> "pd.DataFrame":
                 bounds = (found.low, found.high) if found.n >= stats.MIN_PAIRS else (math.nan, math.nan)
                 row = {"axis": axis, "arm": arm, "by": by, "level": level, "mean": found.mean}
                 rows.append(row | {"low": bounds[0], "high": bounds[1], "n": found.n, "strata": len(chosen)})
+    return pd.DataFrame(rows)
+
+
+def _of_fraction(sweep: Sweep, of: dict[str, Any], factor: float) -> "pd.DataFrame":
+    """`table` of the main effects, with the intervals that their verdict has."""
+    import pandas as pd
+
+    end, every = sweep.manifest["endpoint"], fractional.strata(sweep, of)
+    score = scores.run_scores(sweep, end["metric"], scores.reader(sweep, "last"))
+    cuts = [(ALL, ALL, every)]
+    cuts += [(by, lv, [s for s in every if s[by] == lv]) for by in panels.varying(every) for lv in sweep.axes[by]]
+    rows = []
+    for effect in fractional.effects(of):
+        for by, level, chosen in cuts if len(effect.names) == 1 else ():
+            block = fractional.mean_blocks(sweep, of, chosen, score)
+            if values := fractional.by_seed(block, effect.signs, 0).differences:
+                found = stats.paired(values)
+                bounds = (found.low, found.high) if found.n >= stats.MIN_PAIRS else (math.nan, math.nan)
+                row = {"axis": effect.name, "arm": of["factors"][effect.name][1], "by": by, "level": level}
+                row |= {"mean": factor * found.mean, "low": factor * bounds[0], "high": factor * bounds[1]}
+                rows.append(row | {"n": found.n, "strata": len(chosen), "confounded": effect.confounded})
     return pd.DataFrame(rows)
 
 
@@ -97,6 +120,10 @@ def _cuts(sweep: Sweep, ours: list[averages.Effect]) -> list[tuple[str, str, lis
 
 def _grey(sweep: Sweep) -> str:
     return f"Grey: ± margin of practical equality ({_unit(sweep)[0]:g})."
+
+
+def _others(sweep: Sweep) -> str:
+    return "both of their levels" if fractional.design(sweep) else "their baseline"
 
 
 def _unit(sweep: Sweep) -> tuple[float, str]:
@@ -136,7 +163,9 @@ def _forest(sweep: Sweep, data: "pd.DataFrame") -> Any:
     for heading, at in headings:
         axes.text(0, at, heading, transform=axes.get_yaxis_transform(), ha="right", va="center", fontweight="bold",
                   fontsize=7)  # fmt: skip
-    axes.set_yticks([at for at, _ in places], [style.words(row["arm"]) for _, row in places])
+    beside = [f" {row['confounded']}".rstrip() if "confounded" in row else "" for _, row in places]
+    names = [style.words(row["arm"]) + more for (_, row), more in zip(places, beside, strict=True)]
+    axes.set_yticks([at for at, _ in places], names)
     axes.set_ylim(y - 0.4, -0.8)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

@@ -18,7 +18,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analysis import scores, stats
+from analysis import fractional, scores, stats
 from analysis.load import Entry, Sweep
 from analysis.verdict import ENTROPY
 
@@ -65,7 +65,7 @@ def rates(sweep: Sweep, axis: str, ended: dict[str, str] | None = None) -> list[
     `ended` is what `ends` gives, for one who asks of several axes.
     """
     ended = ends(sweep) if ended is None else ended
-    baseline, sides = sweep.baseline[axis], scores.sides(sweep, axis)
+    baseline, sides = sweep.baseline[axis], fractional.sides(sweep, axis) or scores.sides(sweep, axis)
     apart = [
         _rate(sweep.shown(side.stratum), axis, side.arm, baseline, _of(ended, side.ours), _of(ended, side.theirs))
         for side in sides

@@ -7,11 +7,11 @@ Numbers come from `verdict.py` and `claims.py`. Leaves out: the reports themselv
 import json
 import math
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis import claims, style, tables, text
+from analysis import claims, fractional, fractional_verdict, sequential, style, tables, text
 from analysis import verdict as judging
 from analysis.load import Entry, Sweep, load, read_manifest
 from harness.store import write_atomic
@@ -27,6 +27,7 @@ class Judged:
     sweep: Sweep
     contrasts: list[judging.Contrast]
     claims: list[claims.Claim]
+    interactions: list[judging.Contrast] = field(default_factory=list)  # of a fraction
 
     def table(self, axis: str, read: str, metric: str) -> list[judging.Contrast]:
         return [c for c in self.contrasts if (c.axis, c.read, c.metric) == (axis, read, metric)]
@@ -49,7 +50,7 @@ def judge(root: Path, name: str, more: Collection[str] = ()) -> Judged:
 
 def judged(sweep: Sweep) -> Judged:
     """A sweep that has been loaded, with the metrics that it takes at least; writes nothing."""
-    return Judged(sweep, judging.judge(sweep), claims.check(sweep))
+    return Judged(sweep, judging.judge(sweep), claims.check(sweep), fractional_verdict.judge(sweep, order=2))
 
 
 # -- what is said --------------------------------------------------------------------------------------------------
@@ -57,7 +58,8 @@ def judged(sweep: Sweep) -> Judged:
 
 def remarks(judged: Judged) -> list[str]:
     """What a reader has to know before the numbers."""
-    sweep, said = judged.sweep, []
+    sweep = judged.sweep
+    said = fractional_verdict.remarks(sweep)
     if controls := [axis for axis in sweep.baseline if axis in sweep.controls]:
         what = "This sweep" if len(controls) == len(sweep.baseline) else f"The axis {' and '.join(controls)}"
         said.append(
@@ -79,7 +81,7 @@ def remarks(judged: Judged) -> list[str]:
     lone = [", ".join(f"{axis} {level}" for axis, level in one.items()) for one in judging.without_baseline(sweep)]
     said += [f"Not compared: {one}." for one in lone[:MOST]]
     said += [f"Not compared for want of a baseline: {len(lone) - MOST} more places."] if len(lone) > MOST else []
-    torn = [c for c in judged.headline() if c.arm_diverged or c.baseline_diverged]
+    torn = [c for c in judged.headline() if (c.arm_diverged or c.baseline_diverged) and not fractional.design(sweep)]
     for c in torn[:MOST]:
         said.append(
             f"{', '.join([*c.stratum.values(), c.arm])}: {c.arm_diverged} of its runs diverged and "
@@ -107,10 +109,12 @@ def _where(c: judging.Contrast) -> tuple[str, ...]:
 def method(sweep: Sweep) -> list[str]:
     if not sweep.baseline:
         return []
-    end = sweep.manifest["endpoint"]
+    if fractional.design(sweep):
+        return fractional_verdict.method(sweep)
+    end, stop = sweep.manifest["endpoint"], sweep.manifest.get("stop")
     return [
         f"Differences are paired by seed ({len(sweep.manifest['seeds'])} planned): arms of one seed share prompts, "
-        "their order and sampling noise. Intervals: 95 % t over seeds.",
+        f"their order and sampling noise. {sequential.said(stop) if stop else 'Intervals: 95 % t over seeds.'}",
         "trick, trap: p < .05 after Holm's correction over all rows of an axis on one metric. neutral: 90 % interval "
         f"within ± {end['margin']:g} (entropy ± {judging.ENTROPY_MARGIN:g} nats). Under three pairs: no verdict.",
         "Seeds more: for 80 % power to find, under the same correction, the difference seen, or one of the margin's "
@@ -137,7 +141,12 @@ def cells(c: judging.Contrast) -> list[str]:
     factor, digits, _ = text.scale(c.metric)
     means = (text.number(factor * mean, digits) for mean in (c.baseline_mean, c.arm_mean))
     pairs = str(c.effect.n if c.effect else 0)
-    return [c.arm, " → ".join(means), text.interval(c.effect, factor, digits), pairs, p_value(c.p_holm), _word(c)]
+    return [named(c), " → ".join(means), text.interval(c.effect, factor, digits), pairs, p_value(c.p_holm), _word(c)]
+
+
+def named(c: judging.Contrast) -> str:
+    """The arm, and what it is confounded with."""
+    return f"{c.arm} {c.confounded}".rstrip()
 
 
 def p_value(p: float) -> str:
@@ -222,8 +231,11 @@ def as_json(judged: Judged) -> str:
         "alpha": judging.ALPHA,
         "control": sweep.manifest["control"],
         "seeds": sweep.manifest["seeds"],
+        "stop": sweep.manifest.get("stop"),
         "runs": {"planned": len(sweep.runs), "missing": len(sweep.missing)},
+        "design": sweep.manifest.get("design", {}),
         "contrasts": [asdict(c) for c in judged.contrasts],
+        "interactions": [asdict(c) for c in judged.interactions],
         "claims": [asdict(c) for c in judged.claims],
         "missing": [asdict(entry) for entry in sweep.missing],
     }

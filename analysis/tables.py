@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from analysis import panels, smooth, stats, tokens, verdict
+from analysis import fractional, panels, smooth, stats, tokens, verdict
 from analysis.load import Sweep
 from harness.config import nearest
 from harness.store import Run
@@ -140,17 +140,21 @@ def curve_table(sweep: Sweep, what: Curves) -> "pd.DataFrame":
     for panel in what.panels:
         for arm in panels.levels(sweep, what.lines):
             labels = panel | ({what.lines: arm} if what.lines else {})
-            runs = {entry.run for entry in sweep.having(labels)}
+            entries = {entry.run: entry for entry in sweep.having(labels)}
             curves = {
                 run: part.set_index("step")["value"] * what.factor
-                for run, part in frame[frame["run"].isin(runs)].groupby("run", observed=True)
+                for run, part in frame[frame["run"].isin(entries)].groupby("run", observed=True)
             }
+            if fractional.design(sweep):
+                by_seed = fractional.seed_means([(entries[str(run)], curve) for run, curve in curves.items()])
+                curves = {entry.run: curve for entry, curve in by_seed}
             if curves:
                 tables.append(_line(curves).assign(**labels))
     if not tables:
         return pd.DataFrame()
     table = pd.concat(tables, ignore_index=True)
-    return table[[*keys, *(column for column in table.columns if column not in keys)]]
+    known = [key for key in keys if key in table.columns]  # in a fraction the other arms are averaged over
+    return table[[*known, *(column for column in table.columns if column not in known)]]
 
 
 def _line(curves: "dict[Any, pd.Series]") -> "pd.DataFrame":

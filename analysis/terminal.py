@@ -6,7 +6,7 @@ Sentences and cells are those of `report.py`, layout is that of `text.py`. Leave
 from itertools import groupby
 from pathlib import Path
 
-from analysis import claims, report, style, text
+from analysis import claims, fractional, fractional_text, report, style, text
 from analysis import verdict as judging
 from analysis.load import Sweep
 
@@ -29,8 +29,9 @@ def said(judged: report.Judged, everything: bool = False) -> str:
     for sentence in report.remarks(judged):
         lines += [*text.wrap(sentence), ""]
     if any(c.effect for c in judged.contrasts):
+        lines += fractional_text.lines(judged) if fractional.design(sweep) else []
         for axis in sweep.baseline:
-            lines += [*_endpoint_lines(judged, axis), ""]
+            lines += [*_endpoint_lines(judged, axis), ""] if not fractional.design(sweep) else []
             lines += [*_beside_lines(judged, axis), ""] if beside else []
         if changed := report.at_equal_tokens(judged):
             more = [f"and {len(changed) - report.MOST} more"] if len(changed) > report.MOST else []

@@ -47,6 +47,9 @@ def parser() -> argparse.ArgumentParser:
         if name == "sweep":
             sub.add_argument("--dry-run", action="store_true", help="the same as plan, and what Slurm would be given")
             sub.add_argument("--prune", action="store_true", help="cancel unfinished runs that have left the spec")
+            sub.add_argument(
+                "--force", action="store_true", help="also what does not fit into a GPU's memory by the plan"
+            )
             sub.add_argument("--no-mirror", action="store_true", help="do not copy to MLflow")
     sub = command("run", "train one run from its folder, resuming where it stopped")
     sub.add_argument("folder", type=Path, help="runs/<id>")
@@ -115,6 +118,7 @@ def parser() -> argparse.ArgumentParser:
     prepare.add_argument("--scale", choices=["paper"], default="paper", help="whose data (paper)")
     prepare.add_argument("--source", action="append", default=[], metavar="ROLE=FILE", help="a file or a hub id")
     prepare.add_argument("--without", action="append", default=[], metavar="ROLE", help="leave a set out")
+    prepare.add_argument("--only", action="append", default=[], metavar="ROLE", help="make this set and no other")
     prepare.add_argument("--out", type=Path, metavar="DIR", help="where to (data/paper)")
     prepare.add_argument("--seed", type=int, default=0, help="of the draws (0)")
     difficulty = actions.add_parser("difficulty", help="prompts by how many of their responses were right")

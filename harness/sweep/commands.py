@@ -28,12 +28,14 @@ def plan(options: argparse.Namespace) -> int:
 def sweep(options: argparse.Namespace) -> int:
     if options.dry_run:
         return plan(options)
-    from harness.sweep import cancel, present
+    from harness.sweep import cancel, estimate, present
     from harness.sweep import plan as plans
 
     console = Console()
     made = plans.make(options.spec, tuple(options.overrides), options.root, options.name)
     present.show(made, console, plans.workers(made, options.workers))
+    if not options.force:
+        estimate.refuse_what_cannot_fit(made)
     left = cancel.left_the_spec(made) if options.prune else []
     plans.commit(made)
     for line in cancel.runs(made.root, left):
@@ -45,7 +47,7 @@ def _launch(made: "Plan", console: Console, workers: int | None, mirrored: bool)
     """Trains what a committed plan misses: here, watched to the end, or by tasks that Slurm is given."""
     if made.launcher.kind == "slurm" and made.todo():
         return _submit(made, console, mirrored)
-    from harness.sweep import launch, mirroring, pool, status
+    from harness.sweep import launch, mirroring, pool, present, rounds, status
     from harness.sweep import plan as plans
 
     gpus = max(cell.runtime.gpus for cell in made.expansion.cells) if made.todo() else 0
@@ -62,6 +64,10 @@ def _launch(made: "Plan", console: Console, workers: int | None, mirrored: bool)
             f"`python -m harness retry {made.name} --failed` tries again",
             highlight=False,
         )
+    elif following := rounds.following(made):
+        present.round(following, console)
+        plans.commit(following)
+        return _launch(following, console, workers, mirrored)
     else:
         _analyse(made.root, made.name)
     return outcome.exit_code
@@ -74,6 +80,8 @@ def _submit(made: "Plan", console: Console, mirrored: bool) -> int:
         arrays = slurm.submit(made, slurm.show(made, console), mirrored)
     if arrays:
         console.print(f"submitted {', '.join(arrays)}; nothing here needs to stay open", highlight=False)
+    if made.expansion.spec.stop:
+        console.print("when these runs have ended, the same command adds seeds where nothing is decided yet")
     console.print(
         f"`python -m harness status {made.name} -f` follows it, `cancel {made.name}` stops it, "
         f"`verdict {made.name}` reads what there is",
@@ -284,25 +292,6 @@ def lab(options: argparse.Namespace) -> int:
 
 
 def data(options: argparse.Namespace) -> int:
-    if options.action == "prepare":
-        from harness.data import prepare
+    from harness.sweep import data_commands
 
-        out = options.out or Path("data") / options.scale
-        made = prepare.prepare(out, options.source, options.without, options.seed)
-        print(*prepare.lines(made), f"wrote {out / 'manifest.json'}", sep="\n")
-        return 0
-    from analysis.load import read_manifest
-    from harness.data import difficulty
-    from harness.sweep.plan import sweep_names
-
-    names = sweep_names(options.root)
-    for given in options.files:
-        if Path(given).is_file():
-            views = [difficulty.of_file(Path(given), options.field, options.samples)]
-        elif given in names:
-            views = difficulty.of_sweep(options.root, read_manifest(options.root, given), options.steps)
-        else:
-            raise difficulty.unknown(given, names)
-        for view in views:
-            print(*difficulty.lines(view), sep="\n")
-    return 0
+    return int(getattr(data_commands, options.action)(options))

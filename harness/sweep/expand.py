@@ -203,10 +203,10 @@ class _Expander:
             self._fill_contents(tree)
         else:
             self._share(tree, start, key)
-        identity, runtime, launcher = config.build(tree)
+        identity, runtime, launcher, hardware = config.build(tree)
         if problems := effects.silent(identity):
             raise ConfigError(problems)
-        return Cell(config.cell_id(identity), point.labels, identity, runtime, launcher)
+        return Cell(config.cell_id(identity), point.labels, identity, runtime, launcher, hardware)
 
     def _share(self, tree: dict[str, Any], start: dict[str, Any], key: tuple[str, ...]) -> None:
         """Sections that this cell leaves as composed are validated and hashed once for all cells."""

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.config import Identity, Launcher, RunConfig, Runtime
+from harness.config import Hardware, Identity, Launcher, RunConfig, Runtime
 from harness.sweep.spec import Spec
+from harness.sweep.stop import Rounds
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Cell:
     identity: Identity
     runtime: Runtime
     launcher: Launcher
+    hardware: Hardware  # what the plan's cost is computed for
 
 
 @dataclass(frozen=True)
@@ -48,16 +50,29 @@ class Expansion:
     merged: int
     aliases: tuple[tuple[str, dict[str, str]], ...]  # (cell id, labels): other points of the grid that are this cell
     missing_data: tuple[str, ...]  # files that a run would read and that do not exist
+    rounds: Rounds | None = None  # of a spec with `stop`
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Those of any cell: the spec's, or as many as the rounds have come to."""
+        first = self.spec.seeds[0]
+        return tuple(range(first, first + self.rounds.seeds)) if self.rounds else self.spec.seeds
+
+    def seeds_of(self, cell: Cell) -> tuple[int, ...]:
+        return self.seeds[: self.rounds.wanted[cell.id]] if self.rounds else self.seeds
 
     @property
     def num_runs(self) -> int:
-        return len(self.cells) * len(self.spec.seeds)
+        return (
+            sum(len(self.seeds_of(cell)) for cell in self.cells) if self.rounds else len(self.cells) * len(self.seeds)
+        )
 
     def runs(self) -> Iterator[Run]:
         """Seeds outermost, so that an interrupted sweep has whole replicates of every arm."""
-        for seed in self.spec.seeds:
+        for place, seed in enumerate(self.seeds):
             for cell in self.cells:
-                yield Run(cell, seed)
+                if self.rounds is None or place < self.rounds.wanted[cell.id]:
+                    yield Run(cell, seed)
 
     def axis_labels(self) -> dict[str, list[str]]:
         """axis -> its labels in order, with those that only `include` brings at the end."""

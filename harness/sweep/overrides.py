@@ -1,6 +1,6 @@
 """The command line's `key=value` words, applied to a spec last.
 
-    seeds=5  design=oat                 the spec's own words
+    seeds=5  design=oat  stop=null      the spec's own words
     model=[small_base,small_aligned]    an axis: only these of its levels
     scale=paper  data=hard              a group's choice, where no axis varies it
     train.steps=20                      a config key, set after everything else
@@ -14,6 +14,7 @@ from typing import Any
 from harness import config
 from harness.sweep import design as designs
 from harness.sweep import keys, yaml12
+from harness.sweep import stop as stops
 from harness.sweep.axes import Axis, Reader, Setting
 from harness.sweep.spec import Spec, read_seeds
 from harness.tricks import nearest
@@ -54,6 +55,8 @@ def apply(spec: Spec, words: dict[str, Any], reader: Reader, scales: tuple[str, 
             spec = replace(spec, seeds=read_seeds(own, value))
         elif name == "design":
             spec = replace(spec, design=designs.read(own, value, spec.axes))
+        elif name == "stop":
+            spec = replace(spec, stop=stops.read(own, value))
         elif name in by_name:
             axis = _narrow(by_name[name], value, spec, reader)
             spec = replace(spec, axes=tuple(axis if a.name == name else a for a in spec.axes))
@@ -66,7 +69,7 @@ def apply(spec: Spec, words: dict[str, Any], reader: Reader, scales: tuple[str, 
             else:
                 spec = replace(spec, choices=spec.choices | {name: value})
         else:
-            last += _key(name, value, [*by_name, "seeds", "design"], reader)
+            last += _key(name, value, [*by_name, "seeds", "design", "stop"], reader)
         for found in own.problems:
             fault(reader, found.message)
     return replace(spec, last=tuple(last))
@@ -96,7 +99,10 @@ def _key(name: str, value: Any, words: list[str], reader: Reader) -> list[Settin
         if below or name in config.SITE_KEYS:
             fault(reader, str(keys.check_key(name)))
         else:
-            fault(reader, f"unknown key '{name}'{close} (a config key, a group, an axis of the spec, seeds or design)")
+            fault(
+                reader,
+                f"unknown key '{name}'{close} (a config key, a group, an axis of the spec, seeds, design or stop)",
+            )
     elif problem := keys.check_value(name, value):
         fault(reader, f"{name}: {problem}")
     else:

@@ -9,8 +9,7 @@ import hashlib
 import json
 import os
 import re
-import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,15 +17,16 @@ from typing import Any
 
 from harness import store
 from harness.config import Launcher, Runtime
+from harness.sweep import design, rounds, stop
 from harness.sweep import spec as specs
 from harness.sweep.expand import expand
-from harness.sweep.grid import Cell, Expansion, Run
+from harness.sweep.grid import Expansion, Run
 from harness.sweep.keys import CLAIMS, REPOSITORY
 from harness.sweep.yaml12 import Problem, SpecError
 from harness.tricks import nearest
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)  # one folder below sweeps/, on every file system
-SAMPLED_RUNS = 50  # finished runs whose timing is read for the estimate
+_BESIDE_RUNS = ("scale=", "runtime.", "launcher=", "launcher.", "hardware=", "hardware.")  # words that change no run
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ def of(spec: specs.Spec, root: Path, name: str = "") -> Plan:
         raise SpecError(
             spec.document, [Problem("launcher: one answer for the whole sweep; set it in no axis or `set`")]
         )
+    expansion = rounds.settled(expansion, root, name)
     return Plan(name, root, expansion, scan(root, (run.id for run in expansion.runs())))
 
 
@@ -120,7 +121,7 @@ def sweep_names(root: Path) -> list[str]:
 
 def sweep_name(spec: specs.Spec) -> str:
     """The spec file's stem, the scale unless it is mini, and six hex digits when overrides change the runs."""
-    words = sorted(w for w in spec.overrides if not w.startswith(("scale=", "runtime.", "launcher=", "launcher.")))
+    words = sorted(w for w in spec.overrides if not w.startswith(_BESIDE_RUNS))
     parts = [Path(spec.path).stem] + ([spec.scale] if spec.scale != "mini" else [])
     if words:
         parts.append(hashlib.sha256("\n".join(words).encode()).hexdigest()[:6])
@@ -189,7 +190,8 @@ def manifest(plan: Plan) -> dict[str, Any]:
         "axes": expansion.axis_labels(),
         "keys": {axis.name: axis.key for axis in spec.axes},
         "baseline": spec.baseline,
-        "seeds": list(spec.seeds),
+        "design": design.described(spec),
+        "seeds": list(expansion.seeds),
         "claims": list(spec.claims),
         "figures": list(spec.figures),
         "endpoint": {
@@ -212,7 +214,7 @@ def manifest(plan: Plan) -> dict[str, Any]:
             for run in expansion.runs()
         ],
         "aliases": [{"cell": cell, "labels": labels} for cell, labels in expansion.aliases],
-    }
+    } | stop.described(spec, expansion.rounds)
 
 
 def workers(plan: Plan, asked: int | None = None) -> int:
@@ -222,54 +224,6 @@ def workers(plan: Plan, asked: int | None = None) -> int:
     if launcher.kind == "slurm":
         number = launcher.max_concurrent * max(1, launcher.workers)
     return max(1, min(number, len(plan.todo()) or 1))
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Hours of what is to do, of processors and of GPUs, and wall hours at `workers`.
-
-    `measured` is the share of runs timed by like ones.
-    """
-
-    cpu_hours: float
-    gpu_hours: float
-    wall_hours: float
-    workers: int
-    measured: float
-
-
-def estimate(plan: Plan, num_workers: int) -> Estimate:
-    """From finished runs of the same cell, else of the same kind, else runtime.minutes_per_run."""
-    finished = [run for run in plan.expansion.runs() if plan.states[run.id] == "done"]
-    by_cell: dict[str, list[float]] = defaultdict(list)
-    by_kind: dict[Any, list[float]] = defaultdict(list)
-    stride = max(1, len(finished) // SAMPLED_RUNS)
-    for run in finished[::stride]:
-        if seconds := store.Run(plan.root / "runs" / run.id).seconds():
-            by_cell[run.cell.id].append(seconds)
-            by_kind[_kind(run.cell)].append(seconds)
-    todo = plan.todo()
-    total, gpus, measured = 0.0, 0.0, 0
-    for run in todo:
-        times = by_cell.get(run.cell.id) or by_kind.get(_kind(run.cell))
-        measured += bool(times)
-        seconds = statistics.mean(times) if times else 60 * run.cell.runtime.minutes_per_run
-        total += seconds
-        gpus += seconds * run.cell.runtime.gpus
-    share = measured / len(todo) if todo else 1.0
-    return Estimate(total / 3600, gpus / 3600, total / 3600 / num_workers, num_workers, share)
-
-
-def _kind(cell: Cell) -> tuple[Any, ...]:
-    """What the time of a run hangs on most."""
-    train, sampling = cell.identity.train, cell.identity.sampling
-    return (
-        cell.identity.model.content,
-        train.steps,
-        train.updates_per_rollout,
-        sampling.prompts_per_step * sampling.group_size,
-        sampling.max_new_tokens,
-    )
 
 
 def counts(plan: Plan) -> Counter[str]:

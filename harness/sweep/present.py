@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import store
-from harness.sweep import columns
+from harness.sweep import columns, design, estimate, present_cost
 from harness.sweep import plan as plans
 from harness.sweep.plan import Plan
 
@@ -27,8 +27,13 @@ def show(plan: Plan, console: Console, num_workers: int) -> None:
     beside = [f"{expansion.excluded} excluded"] * bool(expansion.excluded)
     beside += [f"{expansion.merged} merged as identical"] * bool(expansion.merged)
     note = f" ({', '.join(beside)})" if beside else ""
-    cells, seeds = _count(len(expansion.cells), "cell"), _count(len(spec.seeds), "seed")
-    _line(console, f"{cells}{note} x {seeds} = {_count(expansion.num_runs, 'run')}")
+    cells, seeds = _count(len(expansion.cells), "cell"), _count(len(expansion.seeds), "seed")
+    most = "at most " if expansion.rounds else ""
+    _line(console, f"{cells}{note} x {most}{seeds} = {_count(expansion.num_runs, 'run')}")
+    if spec.stop and expansion.rounds:
+        _line(console, expansion.rounds.said(spec.stop))
+    for line in design.said(spec, expansion.num_runs):
+        _line(console, line)
     counts = plans.counts(plan)
     todo = plan.todo()
     states = [
@@ -38,11 +43,7 @@ def show(plan: Plan, console: Console, num_workers: int) -> None:
     if counts["failed"] + counts["cancelled"]:
         _line(console, f"failed and cancelled runs stay as they are; `retry {plan.name}` trains them again")
     if todo:
-        guess = plans.estimate(plan, num_workers)
-        source = f"{guess.measured:.0%} of it measured" if guess.measured else "from runtime.minutes_per_run"
-        people = _count(guess.workers, "worker")
-        cost = f"{guess.gpu_hours:,.0f} GPU-hours" if guess.gpu_hours else f"{_hours(guess.cpu_hours)} of CPU"
-        _line(console, f"about {cost}, {_hours(guess.wall_hours)} with {people} ({source})")
+        present_cost.show(estimate.of(plan, num_workers), console)
     named = {cell.identity.model.path for cell in expansion.cells if cell.identity.model.content.startswith("hub:")}
     if named:
         names = ", ".join(f"'{name}'" for name in sorted(named))
@@ -51,6 +52,13 @@ def show(plan: Plan, console: Console, num_workers: int) -> None:
         text = f"warning: these data files are not there, so `sweep` is refused: {', '.join(expansion.missing_data)}"
         console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
     _line(console, f"sweep '{plan.name}' in {plan.folder}")
+
+
+def round(plan: Plan, console: Console) -> None:
+    """The line with which a further round of a sweep that stops when decided begins."""
+    spec, rounds = plan.expansion.spec, plan.expansion.rounds
+    if spec.stop and rounds:
+        _line(console, f"{rounds.said(spec.stop)}; {_count(len(plan.todo()), 'run')} to do")
 
 
 def _cells(plan: Plan) -> Table:
@@ -62,7 +70,7 @@ def _cells(plan: Plan) -> Table:
     table.add_column("done", justify="right")
     table.add_column("")
     for cell in plan.expansion.cells[:MAX_CELLS]:
-        states = [plan.states[f"{cell.id}-s{seed}"] for seed in plan.expansion.spec.seeds]
+        states = [plan.states[f"{cell.id}-s{seed}"] for seed in plan.expansion.seeds_of(cell)]
         done = sum(state in store.FINISHED for state in states)
         other = sorted({state for state in states if state not in (*store.FINISHED, "new")})
         table.add_row(*columns.cells(cell.labels, axes, baseline), cell.id, f"{done}/{len(states)}", ", ".join(other))
@@ -75,12 +83,6 @@ def _abbreviated(labels: list[str]) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _hours(hours: float) -> str:
-    if hours < 1 / 30:
-        return f"{hours * 3600:.0f} s"
-    return f"{hours * 60:.0f} min" if hours < 2 else f"{hours:.1f} h"
 
 
 def _line(console: Console, text: str) -> None:

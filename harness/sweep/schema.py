@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from harness import config, tricks
-from harness.sweep import keys
+from harness.sweep import design, fraction_spec, keys
 from harness.sweep.spec import RESOURCES, WORDS
 
 _ONE_OF_TYPES = {"type": ["string", "number", "boolean", "null"]}
@@ -60,7 +60,6 @@ def schema() -> dict[str, Any]:
         "goal": {"enum": ["max", "min"]},
         "margin": {"type": "number", "minimum": 0},
     }
-    starts = {"type": "array", "items": {"enum": ["baseline", "full"]}, "minItems": 1}
     names = {"type": "array", "items": {"type": "string"}}
     kinds: dict[str, dict[str, Any]] = {
         "question": {"type": "string"},
@@ -73,11 +72,7 @@ def schema() -> dict[str, Any]:
         "design": {
             "anyOf": [
                 {"enum": ["full", "oat"]},
-                {
-                    "type": "object",
-                    "properties": {"kind": {"enum": ["full", "oat"]}, "from": starts, "within": names},
-                    "additionalProperties": False,
-                },
+                *(_design(kind, words) for kind, words in design.WORDS.items()),
             ]
         },
         "seeds": {
@@ -90,6 +85,16 @@ def schema() -> dict[str, Any]:
                     "additionalProperties": False,
                 },
             ]
+        },
+        "stop": {
+            "type": "object",
+            "properties": {
+                "when": {"const": "decided"},
+                "max_seeds": {"type": "integer", "minimum": 4},
+                "step": {"type": "integer", "minimum": 1},
+            },
+            "required": ["when", "max_seeds"],
+            "additionalProperties": False,
         },
         "baseline": {"type": "object", "additionalProperties": _ONE_OF_TYPES},
         "claims": {"type": "array", "items": {"type": "string"}},
@@ -111,6 +116,29 @@ def schema() -> dict[str, Any]:
         "properties": {word: {"description": WORDS[word], **kinds[word]} for word in WORDS},
         "additionalProperties": False,
         "$defs": {"settings": settings, "settings_or_choices": with_choices, "axis": axis},
+    }
+
+
+def _design(kind: str, words: tuple[str, ...]) -> dict[str, Any]:
+    names = {"type": "array", "items": {"type": "string"}}
+    takes: dict[str, Any] = {
+        "from": {"type": "array", "items": {"enum": ["baseline", "full"]}, "minItems": 1},
+        "stack": {"type": "object", "additionalProperties": _ONE_OF_TYPES},
+        "generators": {**names, "minItems": 1},
+        "runs": {"type": "integer", "minimum": 4},
+        "resolution": {"enum": [*fraction_spec.ROMAN, *fraction_spec.ROMAN.values()]},
+        "levels": {"type": "object", "additionalProperties": {"type": "array", "minItems": 2, "maxItems": 2}},
+        "size": {"type": "integer", "minimum": 1},
+        "seed": {"type": "integer", "minimum": 0},
+        "within": names,
+    }
+    needed = {"fractional": {"oneOf": [{"required": [word]} for word in ("generators", "runs", "resolution")]}}
+    return {
+        "type": "object",
+        "properties": {"kind": {"const": kind}, **{word: takes[word] for word in words}},
+        "required": ["kind", *({"sample": ["size"]}.get(kind, []))],
+        "additionalProperties": False,
+        **needed.get(kind, {}),
     }
 
 

@@ -4,7 +4,8 @@
     base, set            where every cell starts; what is set after the axes (`set` items may carry a `when`)
     axes                 name -> values of one key, or named levels that set several keys; each may carry a `when`
     exclude, include     cells to leave out (a partial match or an expression); whole cells to add
-    design, seeds        full | oat (`design.py`); replicates, the same seeds in every cell
+    design, seeds        which combinations (`design.py`); replicates, the same seeds in every cell
+    stop                 whether seeds are added until all is decided (`stop.py`)
     baseline, endpoint   what arms are compared with, and on which metric
     claims, figures      what the verdict and the figures are about
 
@@ -18,9 +19,11 @@ from typing import Any, Literal
 from harness.sweep import axes as reading
 from harness.sweep import design as designs
 from harness.sweep import keys, selection, yaml12
+from harness.sweep import stop as stops
 from harness.sweep.axes import Axis, Choice, Reader, Setting
 from harness.sweep.design import Design
 from harness.sweep.selection import Exclusion, Inclusion, Rule
+from harness.sweep.stop import Stop
 from harness.tricks import nearest
 
 # Figures of a whole sweep; every other is drawn by an axis. `analysis.figures` draws both.
@@ -36,6 +39,7 @@ WORDS = {
     "include": "whole cells to add",
     "design": f"which combinations: {designs.TAKES}",
     "seeds": "replicates, the same in every cell: a number, or {n: 3, start: 100}",
+    "stop": f"add seeds in rounds, only where nothing is decided yet: {stops.TAKES}",
     "baseline": "axis -> level that arms are compared with",
     "claims": "ids of claims that the verdict is about",
     "figures": "names of figures to draw",
@@ -83,6 +87,7 @@ class Spec:
     control: tuple[str, ...] = ()  # axes whose arms train alike by mathematics
     overrides: tuple[str, ...] = ()  # as typed
     last: tuple[Setting, ...] = ()  # the command line's keys, set after everything
+    stop: Stop | None = None  # `seeds` is then the first round
 
     @property
     def path(self) -> str:
@@ -136,8 +141,12 @@ def build(document: yaml12.Document, overrides: tuple[str, ...] = ()) -> Spec:
         endpoint=_endpoint(reader),
         control=_control(reader, axes),
         overrides=overrides,
+        stop=stops.read(reader, reader.get("stop", None), "stop"),
     )
     spec = command_line.apply(spec, words, reader, scales)
+    if not reader.problems:
+        spec = designs.settle(spec, reader)
+        stops.check(spec, reader)
     if reader.problems:
         raise yaml12.SpecError(document, reader.problems)
     return spec

@@ -44,7 +44,7 @@ def cell(**changes: Any) -> str:
 
 def test_golden_id() -> None:
     """Changes only with RESULT_VERSION or a new field of the identity; say so in the changelog."""
-    assert cell() == "ef3187cae4545806"
+    assert cell() == "6727255f2bf59b96"
 
 
 def test_the_id_is_the_hash_of_the_whole_identity() -> None:
@@ -53,6 +53,7 @@ def test_the_id_is_the_hash_of_the_whole_identity() -> None:
     for named in (plain["model"], plain["data"], *plain["evaluate"]["benchmarks"].values()):
         del named["role"]
         named.pop("path", None)
+    del plain["data"]["samples"]  # of each question of a benchmark: a training set is sampled otherwise
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     assert cell() == hashlib.sha256(text.encode()).hexdigest()[:16]
 

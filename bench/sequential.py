@@ -1,0 +1,202 @@
+"""Does peeking after every seed cost the verdict its 5 %? 2,000 made sweeps a case, judged round by round.
+
+A sweep is ten arms against one baseline, paired by seed: three have the effect, seven have none (all ten in the null
+case). After each round from 3 to 10 seeds Holm's correction goes over the family; an arm that is decided (trick, trap
+or neutral) gets no more seeds. Four ways to decide, on the same numbers:
+
+    sequential   analysis.sequential, what `stop: {when: decided}` uses
+    anytime      1 / the largest Bayes factor so far, of effect sizes N(0, g), Jeffreys' prior on the deviation: an
+                 e-process (Gönen et al. 2005; Wang, Ramdas 2024), valid for any number of looks without a last one
+    peeking      the plain paired t test after every round, as if there had been one look
+    fixed        the plain paired t test once, at ten seeds
+
+A seed's standard deviation is 5 points and paired arms correlate by .8 or .5, so that differences spread by 3.2 or 5
+points. Prints a table; exits 1 where the sequential verdict errs more than it says, or peeking would not show.
+Leaves out: training, how a number is read off a run (`bench/coverage.py` goes through all of the verdict).
+
+    python -m bench.sequential [--sweeps 2000]          about a minute of CPU
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy import special
+
+from analysis import sequential, stats
+
+MOST, ARMS, GAINING = 10, 10, 3
+MARGIN, SEED_SD = 3.0, 5.0  # points
+SPREADS = {rho: SEED_SD * math.sqrt(2 * (1 - rho)) for rho in (0.8, 0.5)}  # of a paired difference
+EFFECTS = (0.0, 1.0, 3.0, 5.0)
+ALPHA, Z = 0.05, 2.326  # an honest share exceeds alpha by Z standard errors once in a hundred benches
+PRIOR = 4.0  # g of `anytime`: the best of 0.25, 1 and 4 at these effects
+
+# differences [sweep, arm, seed] -> after each look: two-sided p, sign, p of an effect as large as the margin or larger
+Tested = tuple[np.ndarray, np.ndarray, np.ndarray]
+Test = Callable[[np.ndarray], Tested]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Shares and mean seeds of one way to decide, on sweeps of one effect and spread."""
+
+    way: str
+    effect: float
+    spread: float
+    sweeps: int
+    wrong: float  # sweeps in which any arm without effect is called trick or trap, or one with an effect a trap
+    found: float  # arms with the effect called trick; NaN where there is none
+    neutral: float  # arms without effect called neutral
+    wrong_neutral: float  # arms with an effect of the margin or more called neutral; NaN where there is none
+    seeds: float  # pairs used, mean over arms
+    exaggerated: float  # mean difference less the effect, of arms that are called trick; points
+
+
+def draw(effect: float, spread: float, sweeps: int, generator: np.random.Generator) -> np.ndarray:
+    """Paired differences [sweep, arm, seed] in points; arms share their baseline, and so correlate by one half."""
+    noise = generator.normal(0.0, spread / math.sqrt(2), (sweeps, ARMS + 1, MOST))
+    differences: np.ndarray = noise[:, 1:] - noise[:, :1]
+    differences[:, :GAINING] += effect
+    return differences
+
+
+def sequentially(differences: np.ndarray) -> Tested:
+    up, down = (sequential.p_by_look(side, MOST) for side in (differences, -differences))
+    least = [sequential.p_by_look(side, MOST, -MARGIN) for side in (differences, -differences)]
+    return np.minimum(1.0, 2 * np.minimum(up, down)), np.where(up < down, 1, -1), np.maximum(*least)
+
+
+def plainly(differences: np.ndarray) -> Tested:
+    """The t test of each n by itself."""
+    mean, error, numbers = moments(differences)
+    low, high = (special.stdtr(numbers - 1, -(side + MARGIN) / error) for side in (mean, -mean))
+    return 2 * special.stdtr(numbers - 1, -abs(mean) / error), np.sign(mean), np.maximum(low, high)
+
+
+def anytime(differences: np.ndarray) -> Tested:
+    """BF = (1 + n g)^-½ · ((1 + t²/ν) / (1 + t²/(ν (1 + n g))))^((ν + 1)/2), ν = n - 1; p = 1 / the largest so far."""
+    mean, error, numbers = moments(differences)
+
+    def p(null: float) -> np.ndarray:
+        square, wide = ((mean - null) / error) ** 2 / (numbers - 1), 1 + numbers * PRIOR
+        evidence = ((1 + square) / (1 + square / wide)) ** (numbers / 2) / np.sqrt(wide)
+        return np.asarray(np.minimum(1.0, 1 / np.maximum.accumulate(evidence, axis=-1)))
+
+    low, high = np.where(mean > -MARGIN, p(-MARGIN) / 2, 1.0), np.where(mean < MARGIN, p(MARGIN) / 2, 1.0)
+    return p(0.0), np.sign(mean), np.maximum(low, high)
+
+
+def once(differences: np.ndarray) -> Tested:
+    """The t test at the last n only: before it nothing is decided."""
+    p, sign, margin = plainly(differences)
+    early = np.arange(p.shape[-1]) < p.shape[-1] - 1
+    return np.where(early, 1.0, p), sign, np.where(early, 1.0, margin)
+
+
+WAYS: dict[str, Test] = {"sequential": sequentially, "anytime": anytime, "peeking": plainly, "fixed": once}
+
+
+def moments(differences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means and their standard errors after each look, and the numbers of pairs."""
+    numbers = np.arange(stats.MIN_PAIRS, differences.shape[-1] + 1)
+    mean = np.stack([differences[..., :n].mean(axis=-1) for n in numbers], axis=-1)
+    error = np.stack([differences[..., :n].std(axis=-1, ddof=1) / math.sqrt(n) for n in numbers], axis=-1)
+    return mean, error, numbers
+
+
+def rounds(tested: Tested) -> tuple[np.ndarray, np.ndarray]:
+    """Words [sweep, arm] (1 trick, -1 trap, 2 neutral, 0 open) and pairs used, with a Holm correction every round.
+
+    The numbers of an arm that is decided stay where they were: it gets no more seeds.
+    """
+    p, sign, margin = tested
+    words, last = np.zeros(p.shape[:2], int), np.zeros(p.shape[:2], int)
+    for look in range(p.shape[-1]):
+        last = np.where(words == 0, look, last)
+        now, sure, small = (np.take_along_axis(a, last[..., None], -1)[..., 0] for a in (p, sign, margin))
+        real = np.array([stats.holm(row) for row in now.tolist()]) < ALPHA
+        words = np.where(real, sure, np.where((words == 0) & (small < ALPHA), 2, words)).astype(int)
+    return words, last + stats.MIN_PAIRS
+
+
+def measure(way: str, effect: float, spread: float, differences: np.ndarray) -> Found:
+    words, used = rounds(WAYS[way](differences))
+    gaining, rest = (words[:, :GAINING], words[:, GAINING:]) if effect else (words[:, :0], words)
+    wrong = (abs(rest) == 1).any(axis=1) | (gaining == -1).any(axis=1)
+    means = np.cumsum(differences, axis=-1) / np.arange(1, MOST + 1)
+    ended = np.take_along_axis(means, used[..., None] - 1, -1)[..., 0]
+    called = (words == 1)[:, : gaining.shape[1]]
+    return Found(
+        way=way,
+        effect=effect,
+        spread=spread,
+        sweeps=len(words),
+        wrong=float(wrong.mean()),
+        found=float((gaining == 1).mean()) if effect else math.nan,
+        neutral=float((rest == 2).mean()),
+        wrong_neutral=float((gaining == 2).mean()) if effect >= MARGIN else math.nan,
+        seeds=float(used.mean()),
+        exaggerated=float(ended[:, :GAINING][called].mean() - effect) if called.any() else math.nan,
+    )
+
+
+def misses(found: list[Found]) -> Iterator[str]:
+    """What the sequential verdict promises and does not hold; and that the bench can see a verdict that peeks."""
+    for row in found:
+        limit = ALPHA + Z * math.sqrt(ALPHA * (1 - ALPHA) / row.sweeps)
+        if row.way == "sequential" and row.wrong > limit:
+            yield f"effect {row.effect:g}, spread {row.spread:.1f}: {row.wrong:.1%} of sweeps decided wrongly"
+        if row.way == "sequential" and row.wrong_neutral > limit:
+            yield f"effect {row.effect:g}, spread {row.spread:.1f}: {row.wrong_neutral:.1%} of real effects neutral"
+        if row.way == "peeking" and row.effect == 0 and row.wrong <= limit:
+            yield f"spread {row.spread:.1f}: peeking errs in {row.wrong:.1%} of sweeps only, as by chance"
+
+
+def run(sweeps: int) -> list[Found]:
+    found = []
+    for number, (effect, spread) in enumerate((e, s) for s in SPREADS.values() for e in EFFECTS):
+        differences = draw(effect, spread, sweeps, np.random.default_rng([number, 2025]))
+        found += [measure(way, effect, spread, differences) for way in WAYS]
+    return found
+
+
+def table(found: list[Found]) -> Table:
+    columns = (
+        "spread",
+        "effect",
+        "way",
+        "wrong sweeps",
+        "effect found",
+        "neutral",
+        "wrong neutral",
+        "seeds",
+        "too large by",
+    )
+    shown = Table(*columns, title=f"{found[0].sweeps} sweeps a row, {ARMS} arms, 3 to {MOST} seeds, margin {MARGIN:g}")
+    share = "{:.1%}".format
+    for row in found:
+        numbers = (row.wrong, row.found, row.neutral, row.wrong_neutral)
+        cells = [*map(share, numbers), f"{row.seeds:.2f}", f"{row.exaggerated:+.2f}"]
+        cells = ["" if "nan" in cell else cell for cell in cells]
+        shown.add_row(f"{row.spread:.1f}", f"{row.effect:g}", row.way, *cells, end_section=row.way == "fixed")
+    return shown
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Errors and seeds of the verdict that looks after every round.")
+    parser.add_argument("--sweeps", type=int, default=2000)
+    found = run(parser.parse_args().sweeps)
+    Console().print(table(found))
+    missed = list(misses(found))
+    print(*(missed or ["all limits are met"]), sep="\n")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The rounds of a sweep with `stop`: how many seeds each cell is to have now, replayed from the run folders.
+
+    round 1        the spec's seeds in every cell
+    all done       the contrasts are judged; cells of undecided ones get `step` seeds more, with those they are
+                   compared with, until max_seeds; the others stay as they are
+
+There is no other state: each call replays every round from the first on, with the runs that the round had, so that a
+killed or repeated `sweep` comes to the same place. Failed and cancelled runs hold the rounds up, diverged ones do not.
+Leaves out: the judging (`analysis/undecided.py`), training (`launch.py`, `slurm.py`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import store
+from harness.sweep.grid import Expansion
+from harness.sweep.stop import Rounds, Stop
+
+if TYPE_CHECKING:
+    from harness.sweep.plan import Plan
+
+
+def settled(expansion: Expansion, root: Path, name: str) -> Expansion:
+    """The expansion with as many seeds per cell as the runs so far call for; unchanged without `stop`.
+
+    A sweep that is not committed yet has its first round, since judging reads and caches in its folder.
+    """
+    from harness.sweep import plan as plans
+
+    stop, first = expansion.spec.stop, len(expansion.spec.seeds)
+    if stop is None:
+        return expansion
+    rounds = Rounds({cell.id: first for cell in expansion.cells}, 1)
+    everything = replace(expansion, rounds=Rounds(dict.fromkeys(rounds.wanted, stop.max_seeds), 1))
+    states = plans.scan(root, (run.id for run in everything.runs()))
+    if (
+        all(_finished(replace(expansion, rounds=rounds), states))
+        and (root / "sweeps" / name / "manifest.json").exists()
+    ):
+        from analysis import undecided
+
+        manifest = plans.manifest(plans.Plan(name, root, _leading(everything, states), states))
+        judge = undecided.judge(root, name, manifest)
+        while all(_finished(replace(expansion, rounds=rounds), states)) and not rounds.over:
+            found = judge({run.id for run in replace(expansion, rounds=rounds).runs()})
+            rounds = _after(rounds, stop, found.contrasts, found.undecided, found.cells)
+    held = [states[run.id] in ("failed", "cancelled") for run in replace(expansion, rounds=rounds).runs()]
+    return replace(expansion, rounds=replace(rounds, unsettled=sum(held)))
+
+
+def following(plan: "Plan") -> "Plan | None":
+    """The plan of the next round, where one is wanted now that a plan's runs have ended."""
+    from harness.sweep import plan as plans
+
+    if plan.expansion.spec.stop is None:
+        return None
+    again = plans.of(plan.expansion.spec, plan.root, plan.name)
+    return again if again.todo() else None
+
+
+def _after(rounds: Rounds, stop: Stop, contrasts: int, undecided: int, cells: set[str]) -> Rounds:
+    """The round that follows one that was judged."""
+    judged = replace(rounds, contrasts=contrasts, undecided=undecided)
+    if rounds.seeds >= stop.max_seeds or not cells:
+        return replace(judged, over=True)
+    more = min(rounds.seeds + stop.step, stop.max_seeds)
+    wanted = {cell: more if cell in cells else seeds for cell, seeds in rounds.wanted.items()}
+    return replace(judged, wanted=wanted, number=rounds.number + 1)
+
+
+def _finished(expansion: Expansion, states: dict[str, store.State]) -> Iterator[bool]:
+    return (states[run.id] in store.FINISHED for run in expansion.runs())
+
+
+def _leading(expansion: Expansion, states: dict[str, store.State]) -> Expansion:
+    """The runs that any round so far can have had: of each cell those before the first that has not finished."""
+    done = dict.fromkeys((cell.id for cell in expansion.cells), 0)
+    for place, seed in enumerate(expansion.seeds):
+        for cell, count in done.items():
+            if count == place and states[f"{cell}-s{seed}"] in store.FINISHED:
+                done[cell] += 1
+    return replace(expansion, rounds=Rounds(done, 1))

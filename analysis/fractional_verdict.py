@@ -9,14 +9,15 @@ Each carries what is confounded with it. Leaves out: estimation (`fractional.py`
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from analysis import fractional, scores, stats, text, verdict
+from analysis import fractional, scores, text, verdict
 from analysis.fractional import Effect, Stratum
 from analysis.load import Entry, Sweep
-from analysis.verdict import ALPHA, MIN_PAIRS, Contrast, Measure
+from analysis.verdict import Contrast, Draft, Measure
 
 ORDERS = (1, 2)  # factors of an effect
-Draft = tuple[Stratum, Effect, list[list[Entry]], scores.Pair]
+Place = tuple[Stratum, list[list[Entry]], Any]  # a stratum, its runs by row, and their scores [rows, seeds]
 
 
 def judge(sweep: Sweep, order: int = 1) -> list[Contrast]:
@@ -35,13 +36,11 @@ def judge(sweep: Sweep, order: int = 1) -> list[Contrast]:
             if measure.read == "tokens":
                 continue
             numbers = scores.run_scores(sweep, measure.metric, scores.reader(sweep, measure.read))
-            known = [(stratum, rows, fractional.blocks(rows, numbers)[0]) for stratum, rows in places]
+            known: list[Place] = [(stratum, rows, fractional.blocks(rows, numbers)[0]) for stratum, rows in places]
             drafts = [
-                (stratum, effect, rows, fractional.by_seed(block, effect.signs, len(rows[0])))
-                for stratum, rows, block in known
-                for effect in family
+                _draft(of["factors"], measure, place, effect, tokens, lengths) for place in known for effect in family
             ]
-            found += _contrasts(sweep, of["factors"], measure, drafts, tokens, lengths)
+            found += verdict.family(sweep, measure, drafts)
     return found
 
 
@@ -99,54 +98,33 @@ def method(sweep: Sweep) -> list[str]:
     ]
 
 
-def _contrasts(
-    sweep: Sweep,
+def _draft(
     factors: dict[str, list[str]],
     measure: Measure,
-    drafts: Sequence[Draft],
+    place: Place,
+    effect: Effect,
     tokens: dict[str, float],
     lengths: dict[str, float],
-) -> list[Contrast]:
-    """One family on one measure."""
-    shown = [stats.paired(pair.differences) if pair.differences else None for *_, pair in drafts]
-    p_values = [effect.p if effect and effect.n >= MIN_PAIRS else math.nan for effect in shown]
-    adjusted, levels = stats.holm(p_values), stats.holm_level(p_values, ALPHA)
-    made = []
-    for (stratum, effect, rows, pair), found, p_holm, level in zip(drafts, shown, adjusted, levels, strict=True):
-        main, enough = len(effect.names) == 1, found is not None and found.n >= MIN_PAIRS
-        wide = stats.paired(pair.differences, 1 - level) if enough else None
-        within = enough and stats.equivalent(pair.differences, measure.margin)
-        up = [entry for row, sign in zip(rows, effect.signs, strict=True) if sign > 0 for entry in row]
-        down = [entry for row, sign in zip(rows, effect.signs, strict=True) if sign < 0 for entry in row]
-        low, high = factors[effect.name] if main else ("", effect.name)
-        made.append(
-            Contrast(
-                metric=measure.metric,
-                read=measure.read,
-                stratum=sweep.shown(stratum),
-                axis=effect.name,
-                arm=high,
-                baseline=low,
-                effect=found,
-                p_holm=p_holm,
-                low_holm=wide.low if wide else math.nan,
-                high_holm=wide.high if wide else math.nan,
-                word=verdict.word_of(found, p_holm, within, measure.sign if main else None),
-                within_margin=within,
-                material=wide is not None and max(wide.low, -wide.high) >= measure.margin,
-                seeds_more=verdict.seeds_more(found, p_holm < ALPHA or within, measure.margin, ALPHA / len(drafts)),
-                detectable=stats.detectable(found.sd, found.n) if found else math.nan,
-                arm_mean=pair.arm_mean,
-                baseline_mean=pair.baseline_mean,
-                missing_pairs=pair.missing,
-                arm_diverged=sum(entry.state == "diverged" for entry in up),
-                baseline_diverged=sum(entry.state == "diverged" for entry in down),
-                tokens_change=_relative(tokens, up, down) if main else math.nan,
-                length_change=_relative(lengths, up, down) if main else math.nan,
-                confounded=effect.confounded,
-            )
-        )
-    return made
+) -> Draft:
+    """One effect in one stratum."""
+    stratum, rows, block = place
+    main = len(effect.names) == 1
+    up = [entry for row, sign in zip(rows, effect.signs, strict=True) if sign > 0 for entry in row]
+    down = [entry for row, sign in zip(rows, effect.signs, strict=True) if sign < 0 for entry in row]
+    low, high = factors[effect.name] if main else ("", effect.name)
+    return Draft(
+        stratum,
+        effect.name,
+        high,
+        low,
+        fractional.by_seed(block, effect.signs, len(rows[0])),
+        up,
+        down,
+        _relative(tokens, up, down) if main else math.nan,
+        _relative(lengths, up, down) if main else math.nan,
+        measure.sign if main else None,
+        effect.confounded,
+    )
 
 
 def _relative(numbers: dict[str, float], up: Sequence[Entry], down: Sequence[Entry]) -> float:

@@ -13,6 +13,7 @@ collapses (`rates.py`), the paper's claims (`claims.py`), drawing and text.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +89,23 @@ def measures(sweep: Sweep) -> list[Measure]:
     return found
 
 
+@dataclass(frozen=True)
+class Draft:
+    """One of a family before it is judged: the differences, the runs behind them, and how a contrast names it."""
+
+    stratum: dict[str, str]
+    axis: str
+    arm: str
+    baseline: str
+    pair: scores.Pair
+    ours: Sequence[Entry]
+    theirs: Sequence[Entry]
+    tokens_change: float
+    length_change: float
+    sign: float | None  # of a `Measure`; None where no direction is better
+    confounded: str = ""
+
+
 def judge(sweep: Sweep) -> list[Contrast]:
     """For each axis with a baseline, all contrasts on each of `measures`; of a fraction, its main effects."""
     if fractional.design(sweep):
@@ -114,41 +132,61 @@ def contrasts(
     lengths: dict[str, float] | None = None,
 ) -> list[Contrast]:
     """All contrasts of one axis on one measure: one family. `tokens`, `lengths`: by run, for what an arm costs."""
-    baseline, sides = sweep.baseline[axis], scores.sides(sweep, axis)
-    pairs = [scores.pair_by(numbers, side.ours, side.theirs) for side in sides]
+    drafts = [
+        Draft(
+            side.stratum,
+            axis,
+            side.arm,
+            sweep.baseline[axis],
+            scores.pair_by(numbers, side.ours, side.theirs),
+            side.ours,
+            side.theirs,
+            scores.relative(tokens or {}, side.ours, side.theirs),
+            scores.relative(lengths or {}, side.ours, side.theirs),
+            measure.sign,
+        )
+        for side in scores.sides(sweep, axis)
+    ]
+    return family(sweep, measure, drafts)
+
+
+def family(sweep: Sweep, measure: Measure, drafts: Sequence[Draft]) -> list[Contrast]:
+    """The drafts judged on one measure, corrected for each other."""
     paired, equivalent = sequential.tests(sweep.manifest)
-    effects = [paired(p.differences) if p.differences else None for p in pairs]
+    effects = [paired(d.pair.differences) if d.pair.differences else None for d in drafts]
     p_values = [e.p if e and e.n >= MIN_PAIRS else math.nan for e in effects]
     adjusted, levels = stats.holm(p_values), stats.holm_level(p_values, ALPHA)
     found = []
-    for side, p, effect, p_holm, level in zip(sides, pairs, effects, adjusted, levels, strict=True):
+    for draft, effect, p_holm, level in zip(drafts, effects, adjusted, levels, strict=True):
+        differences = draft.pair.differences
         enough = effect is not None and effect.n >= MIN_PAIRS
-        wide = paired(p.differences, 1 - level) if enough else None
-        within = enough and equivalent(p.differences, measure.margin)
+        wide = paired(differences, 1 - level) if enough else None
+        within = enough and equivalent(differences, measure.margin)
         found.append(
             Contrast(
                 metric=measure.metric,
                 read=measure.read,
-                stratum=sweep.shown(side.stratum),
-                axis=axis,
-                arm=side.arm,
-                baseline=baseline,
+                stratum=sweep.shown(draft.stratum),
+                axis=draft.axis,
+                arm=draft.arm,
+                baseline=draft.baseline,
                 effect=effect,
                 p_holm=p_holm,
                 low_holm=wide.low if wide else math.nan,
                 high_holm=wide.high if wide else math.nan,
-                word=word_of(effect, p_holm, within, measure.sign),
+                word=word_of(effect, p_holm, within, draft.sign),
                 within_margin=within,
                 material=wide is not None and max(wide.low, -wide.high) >= measure.margin,
-                seeds_more=seeds_more(effect, p_holm < ALPHA or within, measure.margin, ALPHA / len(pairs)),
+                seeds_more=seeds_more(effect, p_holm < ALPHA or within, measure.margin, ALPHA / len(drafts)),
                 detectable=stats.detectable(effect.sd, effect.n) if effect else math.nan,
-                arm_mean=p.arm_mean,
-                baseline_mean=p.baseline_mean,
-                missing_pairs=p.missing,
-                arm_diverged=_diverged(side.ours),
-                baseline_diverged=_diverged(side.theirs),
-                tokens_change=scores.relative(tokens or {}, side.ours, side.theirs),
-                length_change=scores.relative(lengths or {}, side.ours, side.theirs),
+                arm_mean=draft.pair.arm_mean,
+                baseline_mean=draft.pair.baseline_mean,
+                missing_pairs=draft.pair.missing,
+                arm_diverged=_diverged(draft.ours),
+                baseline_diverged=_diverged(draft.theirs),
+                tokens_change=draft.tokens_change,
+                length_change=draft.length_change,
+                confounded=draft.confounded,
             )
         )
     return found
@@ -190,5 +228,5 @@ def word_of(effect: stats.Paired | None, p_holm: float, within_margin: bool, sig
     return "neutral" if within_margin else "inconclusive"
 
 
-def _diverged(entries: list[Entry]) -> int:
+def _diverged(entries: Sequence[Entry]) -> int:
     return sum(entry.state == "diverged" for entry in entries)

@@ -3,8 +3,11 @@
 from harness.config.build import SECTIONS, SITE_KEYS, ConfigError, build, known_keys, set_key
 from harness.config.hardware import Hardware
 from harness.config.sections import (
+    KEPT_CHARACTERS,
+    KEPT_SAMPLES,
     NAMES,
     RESULT_VERSION,
+    ROWS_AT_ONCE,
     ArithmeticData,
     Critic,
     Data,
@@ -24,8 +27,11 @@ from harness.config.sections import (
 from harness.tricks import nearest
 
 __all__ = [
+    "KEPT_CHARACTERS",
+    "KEPT_SAMPLES",
     "NAMES",
     "RESULT_VERSION",
+    "ROWS_AT_ONCE",
     "SECTIONS",
     "SITE_KEYS",
     "ArithmeticData",

@@ -108,6 +108,11 @@ class Critic(_Frozen):
     value_clip: Annotated[float, Field(gt=0)] | None = 0.2  # how far a prediction may move from the rollout's
 
 
+# Of an evaluation; the plan computes disk and memory with them.
+ROWS_AT_ONCE = {"hf": 512, "vllm": 4096}  # of a generation call: bounds the cache of one, the tensors of the other
+KEPT_SAMPLES, KEPT_CHARACTERS = 4, 1000  # of each question, from the end of each response: the answer stands there
+
+
 class Evaluate(_Frozen):
     every: Positive
     samples: Positive  # of each question, of benchmarks that do not say otherwise

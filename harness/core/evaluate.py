@@ -17,15 +17,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from harness import tasks
-from harness.config import Evaluate, RunConfig
+from harness.config import KEPT_CHARACTERS, KEPT_SAMPLES, ROWS_AT_ONCE, Evaluate, RunConfig
 from harness.core import seeds
 from harness.core.engines import Engine, SamplingParams
 from harness.core.parallel import gathered, in_shares
 from harness.core.policy import Policy
 from harness.core.shapes import Prompts, Rollout
-
-ROWS_AT_ONCE = {"hf": 512, "vllm": 4096}  # of a generation call: bounds the cache of one, the tensors of the other
-KEPT_SAMPLES, KEPT_CHARACTERS = 4, 1000  # of each question, from the end of each response: the answer stands there
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from harness import tricks
 from harness.config import RunConfig
 from harness.core import batching, parallel, seeds, sharded
 from harness.core import critic as critics
@@ -26,7 +27,6 @@ from harness.core.shapes import Rows
 from harness.core.step import Batch, Slots, accumulate, needed
 
 M = TypeVar("M", Policy, Critic)
-REFERENCE = {"ref_logp", "kl"}  # inputs that a frozen copy of the first policy provides
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Learner:
         identity = config.identity
         self.config, self.slots = config, slots
         self.policy = _spread(self._load())
-        self.reference = _spread(self._load()) if needed(slots) & REFERENCE else None
+        self.reference = _spread(self._load()) if needed(slots) & tricks.REFERENCE else None
         self.optimizer = Optimizer(self.policy.named_parameters(), identity.train, identity.train.lr)
         self.history = History()
         self.critic: Critic | None = None

@@ -9,9 +9,8 @@ on how many responses are written at a time, and that runs of one model and seed
 import functools
 from dataclasses import dataclass
 
+from harness.config import KEPT_CHARACTERS
 from harness.sweep.work import Work
-
-TEXT_BYTES = 1000  # of each text that an evaluation keeps
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,9 @@ def seconds(work: Work) -> Time:
 def disk(work: Work) -> Disk:
     """A checkpoint holds, in fp32, what is trained and Adam's two moments of it: 12 bytes a parameter.
 
-    Of every evaluation the ends of TEXTS responses to each question are kept, TEXT_BYTES each. Leaves out: other
-    records, a few MB a run.
+    Of every evaluation the ends of KEPT_SAMPLES responses to each question are kept, KEPT_CHARACTERS each. Leaves out:
+    other records, a few MB a run.
     """
     checkpoint = 12.0 * (work.trained + work.critic_parameters)
-    texts = float(work.evaluations * work.texts * TEXT_BYTES)
+    texts = float(work.evaluations * work.texts * KEPT_CHARACTERS)
     return Disk(checkpoint, work.kept, texts)

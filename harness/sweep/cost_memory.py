@@ -14,10 +14,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.config import ROWS_AT_ONCE
 from harness.sweep.work import Work
 
 GIB = 2.0**30
-_ROWS_AT_ONCE = 512  # responses that the engine hf writes together in an evaluation
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def memory(work: Work) -> Memory:
         responses = (engine - size * model.parameters - GIB) / longest  # GIB: what the engine's own passes take
     else:
         copy = size * model.parameters if gpus > 1 else 0
-        at_once = math.ceil(max(work.rows, min(_ROWS_AT_ONCE, work.evaluated)) / gpus)
+        at_once = math.ceil(max(work.rows, min(ROWS_AT_ONCE["hf"], work.evaluated)) / gpus)
         engine, responses = float(copy + at_once * longest), float(at_once)
     return Memory(resident, update, {"engine": engine}, chip.reserved_gib * GIB, available, responses)
 

@@ -8,6 +8,7 @@ from harness import store
 from harness.sweep import columns, design, estimate, present_cost
 from harness.sweep import plan as plans
 from harness.sweep.plan import Plan
+from harness.sweep.screen import count, line
 
 MAX_CELLS = 30
 
@@ -27,38 +28,38 @@ def show(plan: Plan, console: Console, num_workers: int) -> None:
     beside = [f"{expansion.excluded} excluded"] * bool(expansion.excluded)
     beside += [f"{expansion.merged} merged as identical"] * bool(expansion.merged)
     note = f" ({', '.join(beside)})" if beside else ""
-    cells, seeds = _count(len(expansion.cells), "cell"), _count(len(expansion.seeds), "seed")
+    cells, seeds = count(len(expansion.cells), "cell"), count(len(expansion.seeds), "seed")
     most = "at most " if expansion.rounds else ""
-    _line(console, f"{cells}{note} x {most}{seeds} = {_count(expansion.num_runs, 'run')}")
+    line(console, f"{cells}{note} x {most}{seeds} = {count(expansion.num_runs, 'run')}")
     if spec.stop and expansion.rounds:
-        _line(console, expansion.rounds.said(spec.stop))
-    for line in design.said(spec, expansion.num_runs):
-        _line(console, line)
+        line(console, expansion.rounds.said(spec.stop))
+    for sentence in design.said(spec, expansion.num_runs):
+        line(console, sentence)
     counts = plans.counts(plan)
     todo = plan.todo()
     states = [
         f"{counts[s]} {s}" for s in ("done", "diverged", "running", "interrupted", "failed", "cancelled") if counts[s]
     ]
-    _line(console, ", ".join([*states, f"{len(todo)} to do"]))
+    line(console, ", ".join([*states, f"{len(todo)} to do"]))
     if counts["failed"] + counts["cancelled"]:
-        _line(console, f"failed and cancelled runs stay as they are; `retry {plan.name}` trains them again")
+        line(console, f"failed and cancelled runs stay as they are; `retry {plan.name}` trains them again")
     if todo:
         present_cost.show(estimate.of(plan, num_workers), console)
     named = {cell.identity.model.path for cell in expansion.cells if cell.identity.model.content.startswith("hub:")}
     if named:
         names = ", ".join(f"'{name}'" for name in sorted(named))
-        _line(console, f"model.path: {names} is no folder here and taken as a name on the model hub")
+        line(console, f"model.path: {names} is no folder here and taken as a name on the model hub")
     if expansion.missing_data:
         text = f"warning: these data files are not there, so `sweep` is refused: {', '.join(expansion.missing_data)}"
         console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
-    _line(console, f"sweep '{plan.name}' in {plan.folder}")
+    line(console, f"sweep '{plan.name}' in {plan.folder}")
 
 
 def round(plan: Plan, console: Console) -> None:
     """The line with which a further round of a sweep that stops when decided begins."""
     spec, rounds = plan.expansion.spec, plan.expansion.rounds
     if spec.stop and rounds:
-        _line(console, f"{rounds.said(spec.stop)}; {_count(len(plan.todo()), 'run')} to do")
+        line(console, f"{rounds.said(spec.stop)}; {count(len(plan.todo()), 'run')} to do")
 
 
 def _cells(plan: Plan) -> Table:
@@ -79,11 +80,3 @@ def _cells(plan: Plan) -> Table:
 
 def _abbreviated(labels: list[str]) -> str:
     return ", ".join(labels) if len(labels) <= 8 else f"{', '.join(labels[:4])}, … {labels[-1]} ({len(labels)})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _line(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)

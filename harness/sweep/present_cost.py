@@ -10,6 +10,7 @@ from rich.text import Text
 from harness.sweep import cost, cost_memory, estimate
 from harness.sweep.cost_memory import GIB
 from harness.sweep.estimate import Estimate
+from harness.sweep.screen import count, line
 from harness.sweep.work import Work
 
 MAX_KINDS = 12  # shown; the rest counts in the total
@@ -23,22 +24,22 @@ _UNKNOWN = (
 def show(guess: Estimate, console: Console) -> None:
     """Nothing but one line where no run uses a GPU."""
     if guess.cpu_hours:
-        _line(console, _total(guess))
+        line(console, _total(guess))
     if unknown := guess.sources["unknown"]:
-        _line(console, _UNKNOWN.format(runs=_count(unknown, "run")), "yellow")
+        line(console, _UNKNOWN.format(runs=count(unknown, "run")), "yellow")
     kinds = sorted(guess.kinds, key=lambda work: cost.seconds(work).total * work.gpus)
     if not kinds:
         return
     shown = {work: guess.kinds[work] for work in kinds[:MAX_KINDS]}
     console.print(_table(shown))
     if len(kinds) > MAX_KINDS:
-        _line(console, f"… and {len(kinds) - MAX_KINDS} more kinds of runs", "dim")
+        line(console, f"… and {len(kinds) - MAX_KINDS} more kinds of runs", "dim")
     for what, parts in (("hours", _hours_parts), ("memory", _memory_parts)):
         for text, names in _alike(shown, parts).items():
             console.print(Text(f"{what} of {names}: {text}", style="dim"))
     for work in kinds:
         if not cost_memory.memory(work).fits:
-            _line(console, estimate.misfit(work, guess.kinds[work]), "bold red")
+            line(console, estimate.misfit(work, guess.kinds[work]), "bold red")
 
 
 def _total(guess: Estimate) -> str:
@@ -50,7 +51,7 @@ def _total(guess: Estimate) -> str:
     else:
         source = "from runtime.minutes_per_run"
     disk = f", {_bytes(guess.disk)} of disk" if guess.disk else ""
-    return f"about {spent}, {_hours(guess.wall_hours)} with {_count(guess.workers, 'worker')}{disk} ({source})"
+    return f"about {spent}, {_hours(guess.wall_hours)} with {count(guess.workers, 'worker')}{disk} ({source})"
 
 
 def _table(kinds: dict[Work, Counter[str]]) -> Table:
@@ -131,11 +132,3 @@ def _hours(hours: float) -> str:
     if hours > 72:
         return f"{hours:.0f} h ({hours / 24:.1f} days)"
     return f"{hours * 60:.0f} min" if hours < 2 else f"{hours:.1f} h"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _line(console: Console, text: str, style: str = "") -> None:
-    console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)

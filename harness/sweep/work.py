@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from harness import tricks
-from harness.config import Data, Evaluate, Hardware, Identity, JsonlData
+from harness.config import KEPT_SAMPLES, Data, Evaluate, Hardware, Identity, JsonlData
 from harness.sweep import contents, shape, yaml12
 from harness.sweep.grid import Cell
 from harness.sweep.keys import EXPERIMENTS
 from harness.sweep.shape import Shape
 
-REFERENCE = {"ref_logp", "kl"}  # inputs of a trick that a frozen copy of the first policy provides
 QUESTIONS = 500  # of a benchmark whose file is not here and that experiments/data/source/ does not know
-TEXTS = 4  # responses to each question of which an evaluation keeps the end
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def _work(cell: Cell) -> Work | None:
         epochs=train.epochs,
         updates=train.updates_per_rollout,
         scored=sampling.old_logp == "recompute" or sampling.engine == "vllm",
-        reference=bool(inputs & REFERENCE),
+        reference=bool(inputs & tricks.REFERENCE),
         critic=identity.critic is not None,
         evaluations=len(range(0, train.steps, identity.evaluate.every)) + 1,
         evaluated=evaluated,
@@ -143,7 +141,7 @@ def responses(config: Evaluate) -> tuple[int, int]:
     for name, data in config.benchmarks.items():
         number, samples = questions(data), config.samples_of(name)
         made += number * (samples + config.greedy)
-        kept += number * (min(samples, TEXTS) + config.greedy)
+        kept += number * (min(samples, KEPT_SAMPLES) + config.greedy)
     return made, kept
 
 

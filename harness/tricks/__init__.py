@@ -15,6 +15,8 @@ from typing import Any
 
 SLOTS = ("admit", "reward", "keep", "advantage", "weight", "surrogate", "penalty")
 
+REFERENCE = {"ref_logp", "kl"}  # inputs that a frozen copy of the first policy provides
+
 # Names that a reader of the literature may look for, and why there is no such trick.
 ABSENT = {
     ("advantage", "batch_mean_group_std"): (

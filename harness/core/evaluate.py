@@ -35,6 +35,7 @@ class Benchmark:
 class Evaluation(NamedTuple):
     metrics: dict[str, float]
     lines: dict[str, list[dict[str, Any]]]  # for the record, by kind: `evals` and `outputs`
+    spared: float = 0.0  # seconds that it took the run that made it, where this one only reads it
 
 
 def load(config: Evaluate, policy: Policy) -> list[Benchmark]:

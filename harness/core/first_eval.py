@@ -3,11 +3,12 @@
 `first_evals/<key>.json` beside `runs/`; the key is a hash of all that determines the numbers: the model, how and on
 what it is evaluated, the engine, the seed and RESULT_VERSION. A run that finds the file records what stands there, byte
 for byte what it would have computed. Runs that look at the same time may both compute it, and the later file takes the
-place of the earlier one as a whole. Deleting the folder costs time and nothing else. Leaves out: later evaluations,
-which no two runs share.
+place of the earlier one as a whole. Deleting the folder costs time and nothing else. How long it took stands there too,
+for what it spares the others (timing, not the record). Leaves out: later evaluations, which no two runs share.
 """
 
 import hashlib
+import time
 from typing import Any
 
 from harness import store
@@ -30,11 +31,13 @@ def evaluation(
     file = run.path.parents[1] / FOLDER / f"{key(config)}.json"
     found: dict[str, Any] = from_chief(store.read_json(file) if is_chief() else {})  # ranks must not differ in it
     if found:
-        return Evaluation(found["metrics"], found["lines"])
+        return Evaluation(found["metrics"], found["lines"], found.get("seconds", 0.0))
+    started = time.perf_counter()
     made = evaluate.evaluate(config, benchmarks, engine, policy, step)
     if is_chief():
         file.parent.mkdir(exist_ok=True)
-        store.write_atomic(file, store.dump_json(made._asdict()))
+        kept = {"metrics": made.metrics, "lines": made.lines, "seconds": time.perf_counter() - started}
+        store.write_atomic(file, store.dump_json(kept))
     return made
 
 
@@ -46,9 +49,8 @@ def key(config: RunConfig) -> str:
     identity = config.identity
     how = identity.evaluate.model_dump(exclude={"every": True, "benchmarks": True})
     parts = {
-        "model": _content(identity.model.model_dump()),
-        "evaluate": how
-        | {"benchmarks": {n: _content(d.model_dump()) for n, d in identity.evaluate.benchmarks.items()}},
+        "model": content(identity.model.model_dump()),
+        "evaluate": how | {"benchmarks": {n: content(d.model_dump()) for n, d in identity.evaluate.benchmarks.items()}},
         "engine": identity.sampling.engine,
         "seed": config.seed,
         "result_version": identity.result_version,
@@ -56,6 +58,7 @@ def key(config: RunConfig) -> str:
     return hashlib.sha256(store.dump_json(parts).encode()).hexdigest()[:16]
 
 
-def _content(section: dict[str, Any]) -> dict[str, Any]:
+def content(section: dict[str, Any]) -> dict[str, Any]:
+    """A section of an identity without names, and without a path that a content stands for."""
     names = NAMES if section.get("content") else NAMES - {"path"}
     return {name: value for name, value in section.items() if name not in names}

@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from harness.core import head as heads
 from harness.core import sharded
 from harness.core.head import Head, Scores
+from harness.core.hub import GradientCheckpointingLayer
 from harness.core.shapes import Prompts, Rows
 
 

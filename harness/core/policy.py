@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer  # seconds: before a run is claimed, like torch
 
 from harness.config import Model, Runtime
 from harness.core import adapters, forward, head, qwen3
+from harness.core.hub import AutoModelForCausalLM, AutoTokenizer  # seconds: before a run is claimed, like torch
 from harness.core.shapes import Prompts, Rows
 from harness.store import roots
 

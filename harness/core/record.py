@@ -16,7 +16,8 @@ KINDS = ("metrics", "evals", "outputs", "counts", "samples", "timing")
 
 
 class Recorder:
-    """Appends one attempt's lines. `timed` adds a phase's seconds to the step's timing line.
+    """Appends one attempt's lines. `timed` adds a phase's seconds to the step's timing line; `spared` are those of work
+    that another run has done for this one.
 
     A rank that is not the chief has none and writes nothing. Raises FileExistsError where the attempt's files are
     there already.
@@ -32,6 +33,7 @@ class Recorder:
             path.parent.mkdir(exist_ok=True)
             self.files[kind] = os.open(path, os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_WRONLY)
         self.seconds: dict[str, float] = {}
+        self.spared: dict[str, float] = {}
 
     def write(self, kind: str, record: dict[str, Any]) -> None:
         if kind in self.files:
@@ -46,10 +48,11 @@ class Recorder:
     def step(self, step: int, metrics: dict[str, Any]) -> None:
         """The step's metrics and its timing; floats keep 9 digits, more than a float32 holds."""
         rounded = {key: float(f"{v:.9g}") if isinstance(v, float) else v for key, v in metrics.items()}
-        self.write("timing", {"step": step, "time": time.time(), "seconds": self.seconds})
+        spared = {"spared": self.spared} if any(self.spared.values()) else {}
+        self.write("timing", {"step": step, "time": time.time(), "seconds": self.seconds} | spared)
         self.write("metrics", {"step": step, "m": rounded})
         self.spent += sum(self.seconds.values())
-        self.seconds = {}
+        self.seconds, self.spared = {}, {}
         if rounded.get("eval/accuracy") is not None:
             self.evals.append((step, rounded["eval/accuracy"]))
 

@@ -8,8 +8,10 @@ runs it and when (`harness.sweep.launch`).
     python -m harness run runs/<id>
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ import torch
 
 from harness import store, tasks
 from harness.config import RunConfig
-from harness.core import checkpoint, engines, evaluate, first_eval, metrics, parallel, tokens
+from harness.core import checkpoint, engines, evaluate, first_eval, first_rollout, metrics, parallel, tokens
 from harness.core.collect import Collected, collect
 from harness.core.learner import Learner
 from harness.core.memory import keep_freed_memory
@@ -32,6 +34,7 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
 
     Raises what the run raises; a loss or gradient that is not finite is a result, recorded as `diverged`.
     """
+    began = time.perf_counter()
     config = run.config()
     identity, runtime = config.identity, config.runtime
     keep_freed_memory()
@@ -48,6 +51,7 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
     first = checkpoint.restore(run, learner)
     chief = is_chief()
     record = Recorder(run, attempt, first, chief)
+    record.seconds["load"] = time.perf_counter() - began
 
     def note(state: store.State, step: int, **more: Any) -> None:
         if chief:
@@ -58,11 +62,16 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
         store.write_atomic(run.path / "provenance.json", store.dump_json(made))
     note("running", first)
 
-    def generate(problems: list[int], noise: "np.ndarray") -> tuple[Rollout, evaluate.Graded]:
+    def generate(step: int, problems: list[int], noise: "np.ndarray") -> tuple[Rollout, evaluate.Graded]:
         chosen = [task.problems[i] for i in problems]
         with record.timed("generate"):
             prompts = Prompts.of(learner.policy.encode([problem.prompt for problem in chosen]))
-            rollout = engine.generate(prompts, noise, _sampling_params(config))
+            make = partial(engine.generate, prompts, noise, _sampling_params(config))
+            if step:
+                rollout = make()
+            else:
+                rollout, spared = first_rollout.rollout(run, config, problems, noise, make)
+                record.spared["generate"] = record.spared.get("generate", 0.0) + spared
         with record.timed("grade"):
             return rollout, evaluate.grade(rollout, learner.policy, task, [problem.answer for problem in chosen])
 
@@ -82,6 +91,7 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
             if last or step % identity.evaluate.every == 0:
                 with record.timed("evaluate"):
                     found = first_eval.evaluation(run, config, benchmarks, engine, learner.policy, step)
+                    record.spared["evaluate"] = found.spared
                 row |= found.metrics
                 for kind, lines in found.lines.items():
                     for line in lines:
@@ -91,7 +101,9 @@ def train(run: store.Run, stop: Callable[[], bool] = lambda: False) -> None:
                 break
 
             failed = tasks.verifier_errors()
-            collected = collect(config, len(task.problems), slots["admit"], learner.history, step, generate)
+            collected = collect(
+                config, len(task.problems), slots["admit"], learner.history, step, partial(generate, step)
+            )
             row["grading/verifier_errors"] = sum(parallel.gathered(tasks.verifier_errors() - failed))
             with record.timed("prepare"):
                 collected = replace(collected, rollout=_scored(collected.rollout, learner))

@@ -51,10 +51,14 @@ def test_what_stands_there_is_what_is_recorded_and_a_torn_file_is_made_again(
     (file,) = (runs[0].path.parents[1] / first_eval.FOLDER).iterdir()
     assert file.stem == first_eval.key(runs[0].config())
     kept = store.read_json(file)
-    kept["metrics"]["eval/accuracy"] = 0.123
+    assert kept["seconds"] > 0 and "spared" not in runs[0].read("timing")[0]
+    kept["metrics"]["eval/accuracy"], kept["seconds"] = 0.123, 12.5
     store.write_atomic(file, store.dump_json(kept))
     train(runs[1])
     assert runs[1].read("metrics")[0]["m"]["eval/accuracy"] == 0.123
+    first, last = runs[1].read("timing")
+    assert first["spared"]["evaluate"] == 12.5 and "spared" not in last
+    assert first["seconds"]["load"] > 0 and "load" not in last["seconds"]
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
     train(runs[2])

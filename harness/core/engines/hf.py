@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from transformers import AutoModelForCausalLM
 
 from harness.core.engines import SamplingParams
 from harness.core.head import tempered
+from harness.core.hub import AutoModelForCausalLM
 from harness.core.policy import Policy
 from harness.core.seeds import uniforms
 from harness.core.shapes import Prompts, Rollout

@@ -8,10 +8,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SPEC ?= grid_specs/clip_higher.yaml
+TEST_VLLM := test ! -e .venv-vllm/installed || .venv-vllm/bin/python -m pytest -m vllm tests/vllm
 export OMP_NUM_THREADS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 
-.PHONY: demo test test-vllm check pages slow bench mutation clean
+.PHONY: demo test environments test-vllm check pages slow bench mutation clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -22,15 +23,20 @@ export MLFLOW_DISABLE_TELEMETRY := true
 demo: .venv/installed
 	$(BIN)/python -m harness sweep $(SPEC)
 
-test: .venv/installed test-vllm
-	$(BIN)/python -m pytest -n 2
+# Two processes for two cores, and one for the tests of Slurm, which mostly wait (tests/conftest.py).
+test: environments
+	$(TEST_VLLM)
+	$(BIN)/python -m pytest -n 3
+
+environments:
+	$(MAKE) --jobs 2 .venv/installed .venv-vllm/installed
 
 # Where vLLM cannot be installed (another Python than 3.11, another machine) its tests are left out, which is said.
 .venv-vllm/installed: constraints-vllm.txt tests/vllm/install.sh
 	bash tests/vllm/install.sh .venv-vllm $(PYTHON) && touch $@ || echo "SKIPPED: the environment of the engine vllm"
 
 test-vllm: .venv-vllm/installed
-	test ! -e $< || .venv-vllm/bin/python -m pytest -m vllm tests/vllm
+	$(TEST_VLLM)
 
 slow: .venv/installed
 	$(BIN)/python -m pytest -m slow

@@ -6,21 +6,28 @@ from typing import Any
 import pytest
 
 WORDS = ["<pad>", "<unk>", "<end>", "Q", "=", "?", "A", "answer", ",", "+", "-", *map(str, range(20))]
+FORKED = ("tests/core/test_sharded.py", "tests/core/test_parallel.py", "tests/core/test_train.py::test_a_kill_at_any")
 
 
 @pytest.hookimpl(optionalhook=True)  # xdist's
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The tests of a file of tests/analysis stay in one process: they share sweeps and pictures that take long to make.
+    """Tests go one by one to whoever is free, but for those that share what takes long to make; these stay together.
 
-    All others go one by one to whoever is free, those of Slurm too: they mostly wait.
+    That is a file of tests/analysis (sweeps, pictures), trainings that are forked from one server, and all of Slurm:
+    one cluster, whose tests mostly wait, so that `make test` has a process more than cores for them. The groups of
+    most tests begin.
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByFileWhereShared(LoadScopeScheduling):
+    class TogetherWhereShared(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith("tests/slurm/"):
+                return "slurm"
+            if nodeid.startswith(FORKED):
+                return "forked"
             return nodeid.partition("::")[0] if nodeid.startswith("tests/analysis/") else nodeid
 
-    return ByFileWhereShared(config, log)
+    return TogetherWhereShared(config, log)
 
 
 def make_model(folder: Path, **changes: object) -> Path:

@@ -1,14 +1,17 @@
-"""`scale=paper` end to end with small numbers: a model in hub format, real questions, two ranks, the same code."""
+"""`scale=paper` end to end with small numbers: a model in hub format, real questions, two ranks, the same code.
+
+Leaves out: who gives a worker two GPUs (tests/sweep/test_pool.py, tests/slurm).
+"""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from harness import store
+from harness.sweep import plan as plans
+from harness.sweep import worker
 from tests.conftest import make_model
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -87,17 +90,18 @@ def questions(folder: Path) -> tuple[Path, Path]:
     return train, math
 
 
-def test_the_paper_s_configuration_trains_in_small_on_two_ranks(tmp_path: Path) -> None:
+def test_the_paper_s_configuration_trains_in_small_on_two_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     model = write_model(tmp_path / "model")
     train, math = questions(tmp_path)
     spec = tmp_path / "small.yaml"
     spec.write_text(SPEC.format(model=model, train=train, math=math))
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "0,1"}  # two places for ranks
-    command = [sys.executable, "-m", "harness", "--root", str(tmp_path), "sweep", str(spec), "--no-mirror"]
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
-    (folder,) = (tmp_path / "runs").iterdir()
-    run = store.Run(folder)
-    assert done.returncode == 0 and run.state() == "done", (done.stdout[-2000:], run.status())
+    made = plans.make(str(spec), (), tmp_path)
+    (planned,) = plans.commit(made)
+    run = store.Run(tmp_path / "runs" / planned.id)
+    assert worker.run_one(run.path) == ("done", ""), run.status()
 
     config = yaml.safe_load((run.path / "config.yaml").read_text())
     assert config["identity"]["model"]["chat"] and config["identity"]["model"]["dtype"] == "bfloat16"

@@ -1,6 +1,7 @@
 """Sharded runs against whole ones: the curve of one process on two, and on whatever number goes on with it."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ def apart(one: store.Run, other: store.Run) -> dict[str, float]:
 def test_two_ranks_make_the_curve_of_one_process(make_run: MakeRun, plain_model: Path) -> None:
     settings = PAYING | {"model__path": str(plain_model), "train__lr": 1e-3}
     settings |= {"train__steps": 20, "evaluate__every": 10, "runtime__checkpoint_every": 20}
+    settings |= {"train__updates_per_rollout": 2, "sampling__max_new_tokens": 8}  # seconds of many small collectives
     one, two = make_run("one", **settings), make_run("two", **settings)
     train(one)
     together(2, train, two)
@@ -107,6 +109,14 @@ def test_a_sharded_model_computes_in_its_dtype_and_keeps_half_of_it_in_float32(p
         assert kept == {torch.float32} and same
         assert found == expected
         assert share == pytest.approx(0.5, abs=0.01)  # an odd number of words has no halves
+
+
+def unused_libraries() -> set[str]:
+    return {"sklearn", "pandas", "mlflow", "matplotlib"} & set(sys.modules)
+
+
+def test_a_rank_has_imported_no_library_that_training_does_not_use() -> None:
+    assert together(1, unused_libraries) == [set()]
 
 
 def test_a_checkpoint_with_one_rank_s_file_damaged_is_passed_over_by_all(make_run: MakeRun) -> None:

@@ -1,10 +1,7 @@
 """The loop: byte-equal curves, kills at any moment, what is recorded, real folders and files."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import pytest
 from harness import store
 from harness.core.train import train
 from tests.core.conftest import MakeRun
+from tests.core.together import CONTEXT
 
 
 def curve(run: store.Run) -> str:
@@ -71,19 +69,18 @@ def test_a_stop_at_any_boundary_resumes_to_the_same_bytes(make_run: MakeRun, at:
     assert halves.next_attempt() == 2
 
 
-def test_a_kill_at_any_instant_resumes_to_the_same_bytes(make_run: MakeRun, tmp_path: Path) -> None:
+def test_a_kill_at_any_instant_resumes_to_the_same_bytes(make_run: MakeRun) -> None:
     whole, killed = make_run("whole", train__steps=12), make_run("killed", train__steps=12)
     train(whole)
-    code = "import sys; from pathlib import Path; from harness import store; from harness.core.train import train;"
-    code += " train(store.Run(Path(sys.argv[1])))"
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     for lines in (1, 3, 8):  # kill -9 as soon as that many steps are recorded
-        process = subprocess.Popen([sys.executable, "-c", code, str(killed.path)], env=environment)
+        process = CONTEXT.Process(target=train, args=(killed,))
+        process.start()
         deadline = time.monotonic() + 60
-        while len(killed.read("metrics")) < lines and time.monotonic() < deadline and process.poll() is None:
+        while len(killed.read("metrics")) < lines and time.monotonic() < deadline and process.is_alive():
             time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
+        assert lines <= len(killed.read("metrics")) < 13 and process.exitcode == -signal.SIGKILL
     with open(killed.attempt_file("metrics", killed.next_attempt() - 1), "a") as file:
         file.write('{"step": 99, "m": {"torn')  # a write cut short by the kill
     train(killed)

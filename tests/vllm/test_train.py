@@ -75,10 +75,17 @@ def test_runs_of_one_seed_are_byte_equal_and_replay_keeps_the_first_ratio_at_one
     assert min(metrics(full, "ratio/first_update")) > 0.01
 
 
-def test_two_ranks_with_an_engine_each_make_the_curve_of_one(make_run: MakeRun) -> None:
+def test_two_ranks_with_an_engine_each_make_the_curve_of_one(
+    make_run: MakeRun, capfd: pytest.CaptureFixture[str]
+) -> None:
     settings: dict[str, Any] = PAYING | {"sampling__engine": "vllm", "train__steps": 2, "train__lr": 1e-3}
-    one, two = make_run("one", **settings), make_run("two", runtime__gpus=2, **settings)
+    settings["evaluate__every"] = 2
+    one, two = make_run("one", **settings), make_run("two", runtime__gpus=2, runtime__engine_cpu_mb=64, **settings)
     for run in (one, two):
         train(run)
-        assert run.state() == "done" and max(metrics(run, "engine/probe_gap")) <= 1e-4
+        assert run.state() == "done"
+        assert len(metrics(run, "engine/probe_gap")) == 3 and max(metrics(run, "engine/probe_gap")) <= 1e-4
+        assert len(metrics(run, "ratio/first_update")) == 2 and max(metrics(run, "ratio/first_update")) <= 1e-4
+        assert min(metrics(run, "grad/norm")) > 0
     assert max(apart(one, two).values()) <= 1e-4
+    assert "Traceback" not in capfd.readouterr().err  # everything ends in order

@@ -169,6 +169,7 @@ class Launcher(_Frozen):
     workers_per_gpu: Positive = 1  # small runs that share one
     max_concurrent: Positive = 8  # tasks at a time
     runs_per_task: Count = 0  # after which a task leaves; 0 = when nothing is left
+    continues: bool = True  # a small job submits the next round when one has ended; false = the user does
     minutes: Positive = 240  # time limit of a task; a longer run goes on in the next
     warning: Positive = 120  # seconds before the limit at which a task is told to save: longer than a step
     partition: _Word | None = None

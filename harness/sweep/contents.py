@@ -1,6 +1,7 @@
 """Content hashes of what a run reads: model folders and data files. Equal content is the same run, whatever its path.
 
-A path is tried as given, then relative to the repository. Leaves out: downloading a hub model, which the core does.
+A path is tried as given, then relative to the repository, then to what a snapshot was taken from. Leaves out:
+downloading a hub model, which the core does.
 """
 
 import functools
@@ -9,7 +10,7 @@ import re
 from pathlib import Path
 
 from harness.config import ConfigError
-from harness.sweep.keys import REPOSITORY
+from harness.store import roots
 
 MODEL_FILES = ("config.json", "generation_config.json", "tokenizer*.json", "*.safetensors")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -17,7 +18,7 @@ _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 def locate(path: str) -> Path | None:
     """The path as given or under the repository, whichever exists first."""
-    return next((found for found in (Path(path), REPOSITORY / path) if found.exists()), None)
+    return next((found for found in (Path(path), *(root / path for root in roots())) if found.exists()), None)
 
 
 @functools.cache
@@ -28,7 +29,7 @@ def model(path: str) -> tuple[str, str]:
     """
     found = locate(path)
     if found and (found / "config.json").is_file():
-        inside = (REPOSITORY / path).exists() and not Path(path).is_absolute()
+        inside = any((root / path).exists() for root in roots()) and not Path(path).is_absolute()
         return path if inside else str(found.resolve()), _folder_hash(found)
     if found is None and _HUB_ID.fullmatch(path) and locate(path.split("/")[0]) is None:
         return path, f"hub:{path}"

@@ -2,7 +2,8 @@
 
 A task is a pool of workers that claims runs from the store (`task.py`), so which task trains which run is never
 decided here. submitit writes the batch script and submits the array, and nothing else of it is used: what became of
-a run is read from its folder, what is in the queue from squeue. Leaves out: waiting, and the tasks' lives.
+a run is read from its folder, what is in the queue from squeue. Leaves out: the tasks' lives (`task.py`), what follows
+when a round of runs has ended (`slurm_rounds.py`).
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from rich.console import Console
 from harness import scheduler, store
 from harness.config import Launcher
 from harness.sweep import snapshot
-from harness.sweep.plan import Needs, Plan
+from harness.sweep.plan import Needs, Plan, task_workers
 from harness.sweep.task import BAD_NODES, Task
 
 
@@ -42,9 +43,7 @@ class Order:
     @property
     def workers(self) -> int:
         """Worker processes of a task."""
-        if self.needs.gpus > 1:
-            return 1
-        return self.launcher.workers_per_gpu if self.needs.gpus else max(1, self.launcher.workers)
+        return task_workers(self.launcher, self.needs)
 
 
 def orders(plan: Plan) -> list[Order]:
@@ -66,7 +65,7 @@ def orders(plan: Plan) -> list[Order]:
 def _order(plan: Plan, needs: Needs, states: list[store.State]) -> Order:
     training = sum(state == "running" for state in states)
     waiting = len(states) - training
-    bare = Order(job_name(plan, needs), needs.group, needs, plan.launcher, waiting, training, 0, 0, 0)
+    bare = Order(job_name(plan, needs.group), needs.group, needs, plan.launcher, waiting, training, 0, 0, 0)
     return replace(bare, tasks=tasks_wanted(len(states), bare.workers, plan.launcher))
 
 
@@ -85,10 +84,10 @@ def arrays(tasks: int, most: int, max_concurrent: int) -> list[tuple[int, int]]:
     return [(size, max(1, share)) for size, share in zip(sizes, shares, strict=True)]
 
 
-def job_name(plan: Plan, needs: Needs) -> str:
-    """By it the queue is asked: the sweep's name, and a hash that tells roots and groups apart."""
+def job_name(plan: Plan, part: str) -> str:
+    """By it the queue is asked: the sweep's name, a hash of its root, and the group of runs or what else is done."""
     root = hashlib.sha256(str(plan.root.resolve()).encode()).hexdigest()
-    return f"{plan.name}.{root[:6]}.{needs.group}"
+    return f"{plan.name}.{root[:6]}.{part}"
 
 
 def show(plan: Plan, console: Console, scripts: bool = False) -> list[Order]:
@@ -132,7 +131,7 @@ def submit(plan: Plan, wanted: list[Order], mirror: bool) -> list[str]:
                 with executor.batch():
                     jobs = [executor.submit(_task(plan, order, mirror)) for _ in range(size)]
                 made.append(jobs[0].job_id.split("_")[0])
-                _note(plan, order.name, made[-1], size)
+                note(plan, order.name, made[-1], size)
             except FailedJobError as error:
                 words = " ".join(str(error).split())
                 before = f"; submitted before it: {', '.join(made)}" if made else ""
@@ -140,12 +139,12 @@ def submit(plan: Plan, wanted: list[Order], mirror: bool) -> list[str]:
     return made
 
 
-def _note(plan: Plan, name: str, array: str, tasks: int) -> None:
+def note(plan: Plan, name: str, array: str, tasks: int, **more: Any) -> None:
     """slurm/jobs.json: job name -> arrays submitted under it; what `cancel` and `status` ask the queue about."""
     file = plan.folder / "slurm" / "jobs.json"
     file.parent.mkdir(exist_ok=True)
     known = store.read_json(file)
-    entry = {"array": array, "tasks": tasks, "time": time.time()}
+    entry = {"array": array, "tasks": tasks, "time": time.time()} | more
     store.write_atomic(file, store.dump_json(known | {name: [*known.get(name, []), entry]}))
 
 
@@ -176,38 +175,45 @@ def _task(plan: Plan, order: Order, mirror: bool) -> Task:
 
 
 def _executor(plan: Plan, order: Order, code: Path, throttle: int) -> Any:
-    """submitit's executor with everything set. Raises RuntimeError where it or Slurm is missing."""
+    launcher, needs = order.launcher, order.needs
+    cpus = order.workers * (needs.cpus or needs.threads * max(1, needs.gpus))
+    executor = bare_executor(plan, order.name, code, launcher.minutes, cpus)
+    executor.update_parameters(slurm_array_parallelism=throttle, slurm_signal_delay_s=launcher.warning)
+    if needs.gpus:
+        executor.update_parameters(gpus_per_node=needs.gpus)
+    if needs.mem_gb:
+        executor.update_parameters(mem_gb=order.workers * needs.mem_gb)
+    return executor
+
+
+def bare_executor(plan: Plan, name: str, code: Path, minutes: int, cpus: int, **options: Any) -> Any:
+    """submitit's executor with what every job of a sweep has of its site, and further `options` of sbatch.
+
+    Raises RuntimeError where it or Slurm is missing.
+    """
     try:
         import submitit
     except ModuleNotFoundError:
         raise RuntimeError("launcher=slurm needs submitit: pip install -c constraints.txt -e '.[slurm]'") from None
-    launcher, needs = order.launcher, order.needs
-    folder = plan.folder.resolve() / "slurm"
+    launcher, folder = plan.launcher, plan.folder.resolve() / "slurm"
     try:
         executor = submitit.AutoExecutor(folder=folder, cluster="slurm")
     except RuntimeError:
         raise RuntimeError("launcher=slurm: no srun here; submit from a machine of the cluster") from None
-    ranks = max(1, needs.gpus)
     executor.update_parameters(
-        name=order.name,
+        name=name,
         nodes=1,
         tasks_per_node=1,
-        timeout_min=launcher.minutes,
-        cpus_per_task=order.workers * (needs.cpus or needs.threads * ranks),
+        timeout_min=minutes,
+        cpus_per_task=cpus,
         stderr_to_stdout=True,
-        slurm_array_parallelism=throttle,
-        slurm_signal_delay_s=launcher.warning,
         slurm_setup=[f"export PYTHONPATH={shlex.quote(str(code))}${{PYTHONPATH:+:$PYTHONPATH}}", *launcher.setup],
-        slurm_additional_parameters={"requeue": True, "chdir": str(code)} | _extra(launcher),
+        slurm_additional_parameters={"requeue": True, "chdir": str(code)} | _extra(launcher) | options,
     )
     given = {key: getattr(launcher, key) for key in ("partition", "account", "qos", "constraint")}
     executor.update_parameters(**{f"slurm_{key}": value for key, value in given.items() if value is not None})
     if avoided := _bad_nodes(folder):
         executor.update_parameters(slurm_exclude=",".join(avoided))
-    if needs.gpus:
-        executor.update_parameters(gpus_per_node=needs.gpus)
-    if needs.mem_gb:
-        executor.update_parameters(mem_gb=order.workers * needs.mem_gb)
     return executor
 
 

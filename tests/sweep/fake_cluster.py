@@ -35,6 +35,8 @@ class Job:
     earliest: float = 0.0
     holding: store.Run | None = None
     source: Iterator[store.Run] | None = None
+    after: tuple[str, ...] = ()  # arrays that it waits for
+    call: Callable[[], None] | None = None  # what it does, where it is no pool of workers
 
 
 @dataclass
@@ -53,6 +55,7 @@ class FakeCluster:
     busiest: int = 0
     questions: int = 0
     seconds: Callable[[], float] = lambda: 60.0
+    train: Callable[[store.Run], None] = lambda run: run.write_status("done")  # raises ClaimLost if another had it
 
     def at(self, delay: float, what: Callable[[], None]) -> None:
         heapq.heappush(self.events, (self.clock + delay, next(self.order), what))
@@ -74,6 +77,13 @@ class FakeCluster:
         self.at(1.0, self.schedule)
         return array
 
+    def submit_after(self, name: str, root: Path, after: tuple[str, ...], call: Callable[[], None]) -> str:
+        """One job that waits for all tasks of these arrays, whatever became of them."""
+        job = Job(str(1000 + next(self.order)), name, root, [], 0, after=after, call=call)
+        self.jobs[job.id], self.throttles[job.id] = job, 1
+        self.at(1.0, self.schedule)
+        return job.id
+
     def answer(self, *command: str) -> str | None:
         """squeue's and scontrol's words; None = it does not answer."""
         self.questions += 1
@@ -81,7 +91,8 @@ class FakeCluster:
             live = [job for job in self.jobs.values() if job.state in ("PENDING", "RUNNING")]
             if "--states=RUNNING" in command:
                 live = [job for job in live if job.state == "RUNNING"]
-            return "\n".join("|".join([*job.id.split("_"), job.name, job.state, "None", job.node]) for job in live)
+            ids = {job.id: [*job.id.split("_"), "N/A"][:2] for job in live}
+            return "\n".join("|".join([*ids[job.id], job.name, job.state, "None", job.node]) for job in live)
         return "MaxArraySize = 1001\n" if command[:2] == ("scontrol", "show") else None
 
     def incarnation(self) -> dict[str, Any]:
@@ -99,9 +110,10 @@ class FakeCluster:
         running = dict.fromkeys(self.throttles, 0)
         for job in self.jobs.values():
             running[job.id.split("_")[0]] += job.state == "RUNNING"
+        unfinished = {job.id.split("_")[0] for job in self.jobs.values() if job.state in ("PENDING", "RUNNING")}
         for job in self.jobs.values():
             array = job.id.split("_")[0]
-            waits = job.state == "PENDING" and job.earliest <= self.clock
+            waits = job.state == "PENDING" and job.earliest <= self.clock and unfinished.isdisjoint(job.after)
             if waits and free and running[array] < self.throttles[array]:
                 job.state, job.node = "RUNNING", free.pop()
                 running[array] += 1
@@ -109,7 +121,14 @@ class FakeCluster:
         self.busiest = max(self.busiest, sum(running.values()))
 
     def begin(self, job: Job, life: int) -> None:
-        if job.life == life and job.state == "RUNNING":
+        if job.life != life or job.state != "RUNNING":
+            return
+        if job.call:
+            self.acting = job
+            job.call()
+            self.acting, job.state, job.node = None, "COMPLETED", ""
+            self.at(1.0, self.schedule)
+        else:
             job.source = worker.claimed(job.root, job.runs, lambda: False, "", wait=False)
             self.next_run(job, life, 0)
 
@@ -133,7 +152,7 @@ class FakeCluster:
         if job.life != life or job.state != "RUNNING":
             return
         self.acting = job
-        run.write_status("done")  # raises ClaimLost if another had it
+        self.train(run)
         self.acting = None
         self.finished.append(run.id)
         self.next_run(job, life, trained + 1)

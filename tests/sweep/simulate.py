@@ -37,7 +37,22 @@ def planned(folder: Path, model: str, rates: int, steps: int, nodes: int, runs_p
 
 @contextlib.contextmanager
 def in_place_of_this_machine(cluster: FakeCluster) -> Iterator[None]:
-    """The cluster's clock, squeue and processes; and shortcuts past what is not looked at here."""
+    """The cluster's clock, squeue and processes."""
+    with contextlib.ExitStack() as stack:
+        for target, name, value in (
+            (claims, "time", SimpleNamespace(time=lambda: cluster.clock)),
+            (claims, "_owner", cluster.owner),
+            (scheduler, "incarnation", cluster.incarnation),
+            (scheduler, "ask", cluster.answer),
+            (scheduler, "KNOWN_FOR", -1.0),
+        ):
+            stack.enter_context(mock.patch.object(target, name, value))
+        yield
+
+
+@contextlib.contextmanager
+def shortcuts() -> Iterator[None]:
+    """Past what is not looked at here."""
     ended: set[Path] = set()
     state = store.Run.state
 
@@ -54,11 +69,6 @@ def in_place_of_this_machine(cluster: FakeCluster) -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         for target, name, value in (
-            (claims, "time", SimpleNamespace(time=lambda: cluster.clock)),
-            (claims, "_owner", cluster.owner),
-            (scheduler, "incarnation", cluster.incarnation),
-            (scheduler, "ask", cluster.answer),
-            (scheduler, "KNOWN_FOR", -1.0),
             (os, "fsync", lambda descriptor: None),
             (store, "create_run", bare_folder),
             (store.Run, "state", remembered),
@@ -128,7 +138,7 @@ def simulate(made: Made, nodes: int) -> dict[str, Any]:
         asked_again.append(submit(again, cluster) if again.todo() else 0)
         cluster.at(1500, ask_again)
 
-    with in_place_of_this_machine(cluster):
+    with in_place_of_this_machine(cluster), shortcuts():
         first = submit(made, cluster)
         for delay, what in ((30, preempt), (100, lose_a_node), (700, ask_again)):
             cluster.at(delay, what)

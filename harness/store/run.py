@@ -34,9 +34,9 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 SNAPSHOT = "snapshot.json"  # beside the package, where it is a copy made for a submission
 
-State = Literal["new", "running", "stopped", "done", "failed", "diverged", "cancelled", "stale"]
+State = Literal["new", "running", "stopped", "done", "failed", "diverged", "cancelled", "pruned", "stale"]
 FINISHED: tuple[State, ...] = ("done", "diverged")  # a diverged run is a result
-ENDED: tuple[State, ...] = (*FINISHED, "failed", "cancelled")  # nothing trains it on, until `retry`
+ENDED: tuple[State, ...] = (*FINISHED, "failed", "cancelled", "pruned")  # nothing trains it on, until `retry`
 
 
 class ClaimLost(Exception):

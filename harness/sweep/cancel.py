@@ -10,17 +10,20 @@ from pathlib import Path
 
 from harness import scheduler, store
 from harness.sweep import plan as plans
-from harness.sweep import worker
+from harness.sweep import slurm_rounds, worker
 from harness.sweep.plan import Plan
 
 LAUNCH = "launch"  # a claim on the sweep's folder, held by the process that trains it on this machine
 
 
 def sweep(root: Path, name: str) -> list[str]:
-    """Tells every task in the queue, and the process that trains the sweep here, to stop; what was done, in lines."""
+    """Tells every task in the queue, and the process that trains the sweep here, to stop; what was done, in lines.
+
+    A job that would submit the next round is cancelled before what it waits for.
+    """
     folder = root / "sweeps" / name
     done = []
-    names = list(store.read_json(folder / "slurm" / "jobs.json"))
+    names = slurm_rounds.first_to_cancel(store.read_json(folder / "slurm" / "jobs.json"))
     if names:
         tasks = scheduler.tasks(names)
         live = [task for task in tasks or [] if task.is_live]
@@ -53,11 +56,12 @@ def runs(root: Path, chosen: Iterable[store.Run]) -> list[str]:
 
 
 def forgive(root: Path, ids: Iterable[str]) -> int:
-    """Makes failed and cancelled runs new again; how many."""
+    """Makes failed, cancelled and pruned runs new again; how many."""
     count = 0
     for id in ids:
         run = store.Run(root / "runs" / id)
-        (run.path / worker.CANCEL).unlink(missing_ok=True)
+        for file in (worker.CANCEL, worker.PRUNE):
+            (run.path / file).unlink(missing_ok=True)
         run.write_status("new", retried=True)
         count += 1
     return count

@@ -16,6 +16,7 @@ from harness.store import claims
 from harness.sweep.cancel import LAUNCH
 from harness.sweep.plan import Plan
 from harness.sweep.pool import Duty, Pool
+from harness.sweep.pruning import Pruning
 
 POLL = 0.25  # seconds, or ten times what a look at the runs takes
 
@@ -69,7 +70,7 @@ def sweep(plan: Plan, slots: list[dict[str, str]], display: Display) -> Outcome:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill` is as gentle as Ctrl-C
     interrupted = False
     try:
-        _supervise(pool, watch, display)
+        _supervise(pool, watch, Pruning(plan.root, plan.name, display.say), display)
     except KeyboardInterrupt:
         interrupted = True
         _stop(pool, display)
@@ -85,12 +86,13 @@ def sweep(plan: Plan, slots: list[dict[str, str]], display: Display) -> Outcome:
     return Outcome(sum(state in store.FINISHED for state in states.values()), failed, interrupted)
 
 
-def _supervise(pool: Pool, watch: Watch, display: Display) -> None:
+def _supervise(pool: Pool, watch: Watch, pruning: Pruning, display: Display) -> None:
     pool.start_all(len(watch.pending))
     while watch.pending:
         started = time.perf_counter()
         watch.look()
         pool.mend()
+        pruning.look(pool.at_work)
         if watch.pending and not pool.processes:  # all left because nothing was free, yet a run is open again
             pool.start(0)
         display.update(watch.statuses)

@@ -122,6 +122,10 @@ class Pool:
             return store.Run(self.duty.root / "runs" / id)
         return None
 
+    def at_work(self) -> list[str]:
+        """The runs that its workers took last."""
+        return [run.id for slot in self.processes if (run := self.held(slot))]
+
     def send(self, number: signal.Signals) -> None:
         for process in self.processes.values():
             process.send_signal(number)

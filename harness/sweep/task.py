@@ -19,6 +19,7 @@ from rich.console import Console
 from harness import scheduler, store
 from harness.sweep import mirroring, worker
 from harness.sweep.pool import Duty, Pool, slots, visible_gpus
+from harness.sweep.pruning import Pruning
 
 POLL = 0.5  # seconds
 EARLY = 60  # seconds by which Slurm may send the warning of a time limit too soon
@@ -58,6 +59,7 @@ class Task:
         limit = -(-self.runs_per_task // len(found))
         duty = Duty(Path(self.root), self.name, self.group, limit)
         pool = Pool(duty, found, self.threads, _say)
+        pruning = Pruning(duty.root, self.name, _say)
         with mirroring.beside(duty.root, self.name, Console(file=sys.stdout), self.mirror, True) as mirror:
             try:
                 pool.start_all(len(found))
@@ -65,6 +67,7 @@ class Task:
                     time.sleep(POLL)
                     if not told:
                         pool.mend()
+                        pruning.look(pool.at_work)
             except ChildProcessError as error:
                 blame_the_node(duty.folder, error)
                 raise

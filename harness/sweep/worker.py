@@ -28,6 +28,7 @@ OWN_DEATH = "own death"  # a note of the pool: the worker crashed, nobody killed
 SESSION = "HARNESS_SESSION"  # names the pool in claims
 CURRENT = "HARNESS_CURRENT"  # a file in which a worker says what it trains, for whoever finds it dead
 CANCEL = "cancel"  # a file in a run's folder that asks whoever trains it to stop for good
+PRUNE = "prune.json"  # the same, written by the rule of a sweep's `prune`: {step, value, rule, reason}
 WAIT = 0.5  # seconds between looks at runs that another process holds
 DISK_FULL = 74  # exit status: nothing more can be written
 
@@ -142,7 +143,7 @@ def claimed(
             with run.owned(session) as mine:
                 if mine is None:
                     held.append(id)
-                elif mine.state() not in store.ENDED and not give_up(mine, session):
+                elif not (mine.state() in store.ENDED or end_as_asked(mine) or give_up(mine, session)):
                     yield mine
         pending = held if wait else []
         if pending:
@@ -153,20 +154,20 @@ def attend(run: store.Run, train: Train, stop: Callable[[], bool], beat: Heartbe
     """Trains one claimed run and leaves its status true, whatever happens. Raises DiskFull."""
     _say_current(run)
     beat.hold(run)
-    cancelled = False
+    asked = False
 
     def stopping() -> bool:
-        nonlocal cancelled
+        nonlocal asked
         run.guard()
-        cancelled = cancelled or (run.path / CANCEL).exists()
-        return cancelled or stop()
+        asked = asked or any((run.path / file).exists() for file in (CANCEL, PRUNE))
+        return asked or stop()
 
     try:
         owner = {key: value for key, value in run.owner().items() if key != "token"}
         run.note("begin", attempt=run.next_attempt(), saved=run.saved_step(), **owner)
         train(run, stop=stopping)
-        if cancelled:
-            cancel(run)
+        if asked and run.state() not in store.FINISHED:  # it may have come to its end before it saw the file
+            end_as_asked(run)
         elif run.state() not in store.ENDED and not stopping():
             fail(run, "training returned without an end", "")
         run.note("end", state=run.state())
@@ -227,6 +228,23 @@ def fail(run: store.Run, error: str, text: str) -> None:
 def cancel(run: store.Run) -> None:
     """Raises ClaimLost."""
     run.write_status("cancelled", **_progress(run))
+
+
+def prune(run: store.Run) -> None:
+    """status.json: pruned, at which step, by which rule and why. Raises ClaimLost."""
+    asked, progress = store.read_json(run.path / PRUNE), _progress(run)
+    if "steps" not in progress:  # before its first step, as a replicate of a cell that is pruned
+        progress |= {"step": 0, "steps": run.config().identity.train.steps}
+    run.write_status("pruned", rule=asked.get("rule", ""), why=asked.get("reason", ""), **progress)
+
+
+def end_as_asked(run: store.Run) -> bool:
+    """Ends a run that nobody trains now, where a file in its folder asks for that; whether one does."""
+    for file, end in ((CANCEL, cancel), (PRUNE, prune)):
+        if (run.path / file).exists():
+            end(run)
+            return True
+    return False
 
 
 def _progress(run: store.Run) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 A sweep is ten arms against one baseline, paired by seed: three have the effect, seven have none (all ten in the null
 case). After each round from 3 to 10 seeds Holm's correction goes over the family; an arm that is decided (trick, trap
-or neutral) gets no more seeds. Four ways to decide, on the same numbers:
+or neutral) gets no more seeds. Five ways to decide, on the same numbers:
 
-    sequential   analysis.sequential, what `stop: {when: decided}` uses
+    giving up    as the next, and arms with too small a chance are given up: what `stop: {when: decided}` does
+    sequential   analysis.sequential, `stop: {when: decided, futility: null}`
     anytime      1 / the largest Bayes factor so far, of effect sizes N(0, g), Jeffreys' prior on the deviation: an
                  e-process (Gönen et al. 2005; Wang, Ramdas 2024), valid for any number of looks without a last one
     peeking      the plain paired t test after every round, as if there had been one look
@@ -12,7 +13,8 @@ or neutral) gets no more seeds. Four ways to decide, on the same numbers:
 
 A seed's standard deviation is 5 points and paired arms correlate by .8 or .5, so that differences spread by 3.2 or 5
 points. Prints a table; exits 1 where the sequential verdict errs more than it says, or peeking would not show.
-Leaves out: training, how a number is read off a run (`bench/coverage.py` goes through all of the verdict).
+Leaves out: training, how a number is read off a run (`bench/coverage.py` goes through all of the verdict), at which
+chance to give up (`bench/futility.py`).
 
     python -m bench.sequential [--sweeps 2000]          about a minute of CPU
 """
@@ -28,18 +30,23 @@ from rich.console import Console
 from rich.table import Table
 from scipy import special
 
-from analysis import sequential, stats
+from analysis import futility, sequential, stats
+from harness.sweep.stop import FUTILITY
 
 MOST, ARMS, GAINING = 10, 10, 3
 MARGIN, SEED_SD = 3.0, 5.0  # points
 SPREADS = {rho: SEED_SD * math.sqrt(2 * (1 - rho)) for rho in (0.8, 0.5)}  # of a paired difference
 EFFECTS = (0.0, 1.0, 3.0, 5.0)
 ALPHA, Z = 0.05, 2.326  # an honest share exceeds alpha by Z standard errors once in a hundred benches
+PROMISED = ("giving up", "sequential")  # ways that err in 5 % of sweeps at most
+DRAWS, CHUNK = 512, 256  # futures of an arm, and arms looked at together
 PRIOR = 4.0  # g of `anytime`: the best of 0.25, 1 and 4 at these effects
 
 # differences [sweep, arm, seed] -> after each look: two-sided p, sign, p of an effect as large as the margin or larger
 Tested = tuple[np.ndarray, np.ndarray, np.ndarray]
-Test = Callable[[np.ndarray], Tested]
+Test = Callable[[np.ndarray, float], Tested]  # of differences and a margin
+# look at hand [sweep, arm], Holm's level [sweep], arms that are open [sweep, arm] -> their chance to be decided
+Chance = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Found:
     neutral: float  # arms without effect called neutral
     wrong_neutral: float  # arms with an effect of the margin or more called neutral; NaN where there is none
     seeds: float  # pairs used, mean over arms
+    runs: float  # share of the fixed design's runs, the baseline's included
+    same: float  # arms with the word that the fixed design gives them
     exaggerated: float  # mean difference less the effect, of arms that are called trick; points
 
 
@@ -66,20 +75,20 @@ def draw(effect: float, spread: float, sweeps: int, generator: np.random.Generat
     return differences
 
 
-def sequentially(differences: np.ndarray) -> Tested:
+def sequentially(differences: np.ndarray, margin: float = MARGIN) -> Tested:
     up, down = (sequential.p_by_look(side, MOST) for side in (differences, -differences))
-    least = [sequential.p_by_look(side, MOST, -MARGIN) for side in (differences, -differences)]
+    least = [sequential.p_by_look(side, MOST, -margin) for side in (differences, -differences)]
     return np.minimum(1.0, 2 * np.minimum(up, down)), np.where(up < down, 1, -1), np.maximum(*least)
 
 
-def plainly(differences: np.ndarray) -> Tested:
+def plainly(differences: np.ndarray, margin: float = MARGIN) -> Tested:
     """The t test of each n by itself."""
     mean, error, numbers = moments(differences)
-    low, high = (special.stdtr(numbers - 1, -(side + MARGIN) / error) for side in (mean, -mean))
+    low, high = (special.stdtr(numbers - 1, -(side + margin) / error) for side in (mean, -mean))
     return 2 * special.stdtr(numbers - 1, -abs(mean) / error), np.sign(mean), np.maximum(low, high)
 
 
-def anytime(differences: np.ndarray) -> Tested:
+def anytime(differences: np.ndarray, margin: float = MARGIN) -> Tested:
     """BF = (1 + n g)^-½ · ((1 + t²/ν) / (1 + t²/(ν (1 + n g))))^((ν + 1)/2), ν = n - 1; p = 1 / the largest so far."""
     mean, error, numbers = moments(differences)
 
@@ -88,18 +97,24 @@ def anytime(differences: np.ndarray) -> Tested:
         evidence = ((1 + square) / (1 + square / wide)) ** (numbers / 2) / np.sqrt(wide)
         return np.asarray(np.minimum(1.0, 1 / np.maximum.accumulate(evidence, axis=-1)))
 
-    low, high = np.where(mean > -MARGIN, p(-MARGIN) / 2, 1.0), np.where(mean < MARGIN, p(MARGIN) / 2, 1.0)
+    low, high = np.where(mean > -margin, p(-margin) / 2, 1.0), np.where(mean < margin, p(margin) / 2, 1.0)
     return p(0.0), np.sign(mean), np.maximum(low, high)
 
 
-def once(differences: np.ndarray) -> Tested:
+def once(differences: np.ndarray, margin: float = MARGIN) -> Tested:
     """The t test at the last n only: before it nothing is decided."""
-    p, sign, margin = plainly(differences)
+    p, sign, small = plainly(differences, margin)
     early = np.arange(p.shape[-1]) < p.shape[-1] - 1
-    return np.where(early, 1.0, p), sign, np.where(early, 1.0, margin)
+    return np.where(early, 1.0, p), sign, np.where(early, 1.0, small)
 
 
-WAYS: dict[str, Test] = {"sequential": sequentially, "anytime": anytime, "peeking": plainly, "fixed": once}
+WAYS: dict[str, Test] = {
+    "giving up": sequentially,
+    "sequential": sequentially,
+    "anytime": anytime,
+    "peeking": plainly,
+    "fixed": once,
+}
 
 
 def moments(differences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -110,23 +125,53 @@ def moments(differences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return mean, error, numbers
 
 
-def rounds(tested: Tested) -> tuple[np.ndarray, np.ndarray]:
+def predicted(differences: np.ndarray, margin: float) -> Chance:
+    """By `futility.crossed`, again only where an arm has another seed or its family another level."""
+    chances, known = np.ones(differences.shape[:2]), np.zeros((2, *differences.shape[:2]))
+
+    def chance(last: np.ndarray, level: np.ndarray, open_: np.ndarray) -> np.ndarray:
+        now = np.stack(np.broadcast_arrays(last + stats.MIN_PAIRS, level[:, None]))
+        changed = open_ & (now != known).any(axis=0)
+        for n in np.unique(now[0][changed]).astype(int):
+            sweeps, arms = np.nonzero(changed & (now[0] == n))
+            for start in range(0, len(sweeps), CHUNK):
+                at = sweeps[start : start + CHUNK], arms[start : start + CHUNK]
+                lines = futility.arm_lines(now[1][at], margin)
+                up, down, least, most = futility.crossed(differences[at][:, :n], lines, MOST, MOST - n, DRAWS)
+                chances[at] = (up | down | (least & most)).mean(axis=-1)
+        known[:, changed] = now[:, changed]
+        return chances
+
+    return chance
+
+
+def rounds(tested: Tested, chance: Chance | None = None, least: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Words [sweep, arm] (1 trick, -1 trap, 2 neutral, 0 open) and pairs used, with a Holm correction every round.
 
-    The numbers of an arm that is decided stay where they were: it gets no more seeds.
+    The numbers of an arm that is decided stay where they were: it gets no more seeds. Nor does one whose `chance` is
+    under `least`, as long as it is.
     """
     p, sign, margin = tested
-    words, last = np.zeros(p.shape[:2], int), np.zeros(p.shape[:2], int)
+    words, last, on = np.zeros(p.shape[:2], int), np.zeros(p.shape[:2], int), np.ones(p.shape[:2], bool)
     for look in range(p.shape[-1]):
-        last = np.where(words == 0, look, last)
+        last = np.where(on, look, last)
         now, sure, small = (np.take_along_axis(a, last[..., None], -1)[..., 0] for a in (p, sign, margin))
         real = np.array([stats.holm(row) for row in now.tolist()]) < ALPHA
         words = np.where(real, sure, np.where((words == 0) & (small < ALPHA), 2, words)).astype(int)
+        on = words == 0
+        if chance and look < p.shape[-1] - 1:
+            level = ALPHA / np.maximum(1, p.shape[1] - real.sum(axis=1))
+            on &= chance(last, level, on) >= least
     return words, last + stats.MIN_PAIRS
 
 
-def measure(way: str, effect: float, spread: float, differences: np.ndarray) -> Found:
-    words, used = rounds(WAYS[way](differences))
+def measure(
+    way: str, effect: float, spread: float, differences: np.ndarray, margin: float = MARGIN, least: float = FUTILITY
+) -> Found:
+    """`least`: of `giving up`."""
+    chance = predicted(differences, margin) if way == "giving up" else None
+    words, used = rounds(WAYS[way](differences, margin), chance, least)
+    full, _ = rounds(once(differences, margin))
     gaining, rest = (words[:, :GAINING], words[:, GAINING:]) if effect else (words[:, :0], words)
     wrong = (abs(rest) == 1).any(axis=1) | (gaining == -1).any(axis=1)
     means = np.cumsum(differences, axis=-1) / np.arange(1, MOST + 1)
@@ -140,8 +185,10 @@ def measure(way: str, effect: float, spread: float, differences: np.ndarray) -> 
         wrong=float(wrong.mean()),
         found=float((gaining == 1).mean()) if effect else math.nan,
         neutral=float((rest == 2).mean()),
-        wrong_neutral=float((gaining == 2).mean()) if effect >= MARGIN else math.nan,
+        wrong_neutral=float((gaining == 2).mean()) if effect >= margin else math.nan,
         seeds=float(used.mean()),
+        runs=float((used.sum(axis=1) + used.max(axis=1)).mean()) / (ARMS + 1) / MOST,
+        same=float((words == full).mean()),
         exaggerated=float(ended[:, :GAINING][called].mean() - effect) if called.any() else math.nan,
     )
 
@@ -150,10 +197,11 @@ def misses(found: list[Found]) -> Iterator[str]:
     """What the sequential verdict promises and does not hold; and that the bench can see a verdict that peeks."""
     for row in found:
         limit = ALPHA + Z * math.sqrt(ALPHA * (1 - ALPHA) / row.sweeps)
-        if row.way == "sequential" and row.wrong > limit:
-            yield f"effect {row.effect:g}, spread {row.spread:.1f}: {row.wrong:.1%} of sweeps decided wrongly"
-        if row.way == "sequential" and row.wrong_neutral > limit:
-            yield f"effect {row.effect:g}, spread {row.spread:.1f}: {row.wrong_neutral:.1%} of real effects neutral"
+        case = f"{row.way}, effect {row.effect:g}, spread {row.spread:.1f}"
+        if row.way in PROMISED and row.wrong > limit:
+            yield f"{case}: {row.wrong:.1%} of sweeps decided wrongly"
+        if row.way in PROMISED and row.wrong_neutral > limit:
+            yield f"{case}: {row.wrong_neutral:.1%} of real effects neutral"
         if row.way == "peeking" and row.effect == 0 and row.wrong <= limit:
             yield f"spread {row.spread:.1f}: peeking errs in {row.wrong:.1%} of sweeps only, as by chance"
 
@@ -176,13 +224,15 @@ def table(found: list[Found]) -> Table:
         "neutral",
         "wrong neutral",
         "seeds",
+        "runs",
+        "as fixed",
         "too large by",
     )
     shown = Table(*columns, title=f"{found[0].sweeps} sweeps a row, {ARMS} arms, 3 to {MOST} seeds, margin {MARGIN:g}")
     share = "{:.1%}".format
     for row in found:
         numbers = (row.wrong, row.found, row.neutral, row.wrong_neutral)
-        cells = [*map(share, numbers), f"{row.seeds:.2f}", f"{row.exaggerated:+.2f}"]
+        cells = [*map(share, numbers), f"{row.seeds:.2f}", share(row.runs), share(row.same), f"{row.exaggerated:+.2f}"]
         cells = ["" if "nan" in cell else cell for cell in cells]
         shown.add_row(f"{row.spread:.1f}", f"{row.effect:g}", row.way, *cells, end_section=row.way == "fixed")
     return shown
@@ -192,7 +242,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Errors and seeds of the verdict that looks after every round.")
     parser.add_argument("--sweeps", type=int, default=2000)
     found = run(parser.parse_args().sweeps)
-    Console().print(table(found))
+    Console(width=120).print(table(found))
     missed = list(misses(found))
     print(*(missed or ["all limits are met"]), sep="\n")
     return bool(missed)

@@ -1,11 +1,12 @@
 """The rounds of a sweep with `stop`: how many seeds each cell is to have now, replayed from the run folders.
 
     round 1        the spec's seeds in every cell
-    all done       the contrasts are judged; cells of undecided ones get `step` seeds more, with those they are
-                   compared with, until max_seeds; the others stay as they are
+    all done       contrasts and claims are judged; cells of undecided ones that are not given up get `step` seeds more,
+                   with those they are compared with, until max_seeds; the others stay as they are
 
 There is no other state: each call replays every round from the first on, with the runs that the round had, so that a
-killed or repeated `sweep` comes to the same place. Failed and cancelled runs hold the rounds up, diverged ones do not.
+killed or repeated `sweep` comes to the same place. Failed and cancelled runs hold the rounds up, diverged and pruned
+ones do not.
 Leaves out: the judging (`analysis/undecided.py`), training (`launch.py`, `slurm.py`).
 """
 
@@ -19,7 +20,10 @@ from harness.sweep.grid import Expansion
 from harness.sweep.stop import Rounds, Stop
 
 if TYPE_CHECKING:
+    from analysis.undecided import Undecided
     from harness.sweep.plan import Plan
+
+SETTLED = (*store.FINISHED, "pruned")  # what a round has done with
 
 
 def settled(expansion: Expansion, root: Path, name: str) -> Expansion:
@@ -44,8 +48,7 @@ def settled(expansion: Expansion, root: Path, name: str) -> Expansion:
         manifest = plans.manifest(plans.Plan(name, root, _leading(everything, states), states))
         judge = undecided.judge(root, name, manifest)
         while all(_finished(replace(expansion, rounds=rounds), states)) and not rounds.over:
-            found = judge({run.id for run in replace(expansion, rounds=rounds).runs()})
-            rounds = _after(rounds, stop, found.contrasts, found.undecided, found.cells)
+            rounds = _after(rounds, stop, judge({run.id for run in replace(expansion, rounds=rounds).runs()}))
     held = [states[run.id] in ("failed", "cancelled") for run in replace(expansion, rounds=rounds).runs()]
     return replace(expansion, rounds=replace(rounds, unsettled=sum(held)))
 
@@ -60,18 +63,25 @@ def following(plan: "Plan") -> "Plan | None":
     return again if again.todo() else None
 
 
-def _after(rounds: Rounds, stop: Stop, contrasts: int, undecided: int, cells: set[str]) -> Rounds:
-    """The round that follows one that was judged."""
-    judged = replace(rounds, contrasts=contrasts, undecided=undecided)
-    if rounds.seeds >= stop.max_seeds or not cells:
-        return replace(judged, over=True)
+def _after(rounds: Rounds, stop: Stop, found: "Undecided") -> Rounds:
+    """The round that follows one that was judged. A cell that was given up and asks again comes up to the others."""
+    judged = replace(
+        rounds,
+        contrasts=found.contrasts,
+        undecided=found.undecided,
+        given_up=found.given_up,
+        claims=found.claims,
+        open_claims=found.open_claims,
+    )
     more = min(rounds.seeds + stop.step, stop.max_seeds)
-    wanted = {cell: more if cell in cells else seeds for cell, seeds in rounds.wanted.items()}
+    wanted = {cell: more if cell in found.cells else seeds for cell, seeds in rounds.wanted.items()}
+    if wanted == rounds.wanted:
+        return replace(judged, over=True)
     return replace(judged, wanted=wanted, number=rounds.number + 1)
 
 
 def _finished(expansion: Expansion, states: dict[str, store.State]) -> Iterator[bool]:
-    return (states[run.id] in store.FINISHED for run in expansion.runs())
+    return (states[run.id] in SETTLED for run in expansion.runs())
 
 
 def _leading(expansion: Expansion, states: dict[str, store.State]) -> Expansion:
@@ -79,6 +89,6 @@ def _leading(expansion: Expansion, states: dict[str, store.State]) -> Expansion:
     done = dict.fromkeys((cell.id for cell in expansion.cells), 0)
     for place, seed in enumerate(expansion.seeds):
         for cell, count in done.items():
-            if count == place and states[f"{cell}-s{seed}"] in store.FINISHED:
+            if count == place and states[f"{cell}-s{seed}"] in SETTLED:
                 done[cell] += 1
     return replace(expansion, rounds=Rounds(done, 1))

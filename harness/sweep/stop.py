@@ -1,7 +1,9 @@
 """`stop: {when: decided, max_seeds: 10}`: seeds are added in rounds, only where nothing is decided yet.
 
-`seeds` is then the first round, `step` how many each further one adds. Leaves out: who is undecided (`rounds.py` asks
-the analysis), and why looking after every round costs no false alarms (`analysis/sequential.py`).
+`seeds` is then the first round, `step` how many each further one adds. What is undecided is given up, and gets no more
+seeds, where the chance that max_seeds decide it is under `futility`; null never gives up. Leaves out: who is undecided
+(`rounds.py` asks the analysis), why looking after every round costs no false alarms (`analysis/sequential.py`), and
+what giving up costs (`bench/futility.py`).
 """
 
 from dataclasses import dataclass
@@ -13,15 +15,17 @@ from harness.tricks import nearest
 if TYPE_CHECKING:
     from harness.sweep.spec import Spec
 
-TAKES = "{when: decided, max_seeds: 10, step: 1}"
-WORDS = ("when", "max_seeds", "step")
+TAKES = "{when: decided, max_seeds: 10, step: 1, futility: 0.1}"
+WORDS = ("when", "max_seeds", "step", "futility")
 FEWEST = 3  # seeds under which nothing can be decided
+FUTILITY = 0.1  # halves the seeds where nothing will be decided, and takes two or three points of power in a hundred
 
 
 @dataclass(frozen=True)
 class Stop:
     max_seeds: int
     step: int = 1
+    futility: float | None = FUTILITY
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,9 @@ class Rounds:
     number: int  # of the round that is at work, or was the last
     contrasts: int = 0  # judged after the round before; 0 before the first
     undecided: int = 0
+    given_up: int = 0  # of the undecided
+    claims: int = 0  # of the spec, judged beside them
+    open_claims: int = 0  # undecided ones
     unsettled: int = 0  # failed and cancelled runs: no seeds are added until they are tried again
     over: bool = False  # no further round will come
 
@@ -43,15 +50,16 @@ class Rounds:
     def said(self, stop: Stop) -> str:
         """What the plan says of it."""
         of = f"round {self.number}, {self.seeds} seeds (at most {stop.max_seeds}): "
-        left = f"{self.undecided} of {self.contrasts} contrasts"
         if self.unsettled:
             return f"{of}{self.unsettled} runs failed or were cancelled; seeds are added after `retry`"
-        if self.over:
-            return of + (
-                f"the last; {left} stay undecided" if self.undecided else "the last; all contrasts are decided"
-            )
-        most = f"the first; {len(self.wanted) * stop.max_seeds} runs in all if nothing were ever decided"
-        return of + (f"{left} undecided" if self.contrasts else most)
+        if not self.contrasts and not self.over:
+            return f"{of}the first; {len(self.wanted) * stop.max_seeds} runs in all if nothing were ever decided"
+        if self.over and not self.undecided + self.open_claims:
+            return f"{of}the last; all is decided"
+        given_up = f", {self.given_up} of them given up" if self.given_up else ""
+        left = f"{self.undecided} of {self.contrasts} contrasts{' stay' if self.over else ''} undecided{given_up}"
+        claims = f"; {self.open_claims} of {self.claims} claims undecided" if self.claims else ""
+        return f"{of}{'the last; ' if self.over else ''}{left}{claims}"
 
 
 def read(reader: Reader, value: Any, *place: str) -> Stop | None:
@@ -73,7 +81,17 @@ def read(reader: Reader, value: Any, *place: str) -> Stop | None:
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
             reader.add(f"stop.{key} takes a whole number of seeds, 1 or more, not {number!r}", *place, key, value=True)
             return None
-    return Stop(value["max_seeds"], value.get("step", 1))
+    futility = value.get("futility", FUTILITY)
+    if futility is not None and not (isinstance(futility, float) and 0 < futility < 1):
+        reader.add(
+            f"stop.futility takes a chance between 0 and 1, such as {FUTILITY}, or null to give nothing up, not "
+            f"{futility!r}",
+            *place,
+            "futility",
+            value=True,
+        )
+        return None
+    return Stop(value["max_seeds"], value.get("step", 1), futility)
 
 
 def check(spec: "Spec", reader: Reader) -> None:
@@ -92,8 +110,9 @@ def check(spec: "Spec", reader: Reader) -> None:
             "control",
             "stop",
         )
-    if spec.design.kind == "fractional":
-        reader.add("stop decides arm by arm, and an effect of a fraction takes all cells: design full or oat", "stop")
+    if spec.design.kind in ("fractional", "sample"):
+        why = f"stop decides arm by arm, and an effect of kind {spec.design.kind} takes all cells: design full or oat"
+        reader.add(why, "stop")
 
 
 def described(spec: "Spec", rounds: Rounds | None) -> dict[str, Any]:
@@ -105,6 +124,7 @@ def described(spec: "Spec", rounds: Rounds | None) -> dict[str, Any]:
             "when": "decided",
             "max_seeds": spec.stop.max_seeds,
             "step": spec.stop.step,
+            "futility": spec.stop.futility,
             "first": len(spec.seeds),
             "round": rounds.number,
             "wanted": rounds.wanted,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from analysis import undecided
 from harness import store
 from harness.sweep import commands, rounds, slurm
 from harness.sweep import plan as plans
@@ -30,7 +31,7 @@ base: {{model: hub_folder, model.path: {bare_model}, train.steps: 2, evaluate.ev
 axes:
   train.lr: [1e-4, 2e-4, 3e-4]
 seeds: 3
-stop: {{when: decided, max_seeds: 6, step: 2}}
+stop: {{when: decided, max_seeds: 6, step: 2, futility: null}}
 baseline: {{train.lr: 1e-4}}
 """
     )
@@ -55,10 +56,17 @@ def by_rate(harness: Harness, sweep: str = "staged") -> dict[str, int]:
 def test_the_spec_takes_it_and_says_what_does_not_fit(problems: Callable[..., str]) -> None:
     said = problems(f"{PLAIN}seeds: 3\nstop: {{when: decided, max_seed: 10}}")
     assert "stop: unknown key 'max_seed'; did you mean 'max_seeds'?" in said
-    assert "stop takes {when: decided, max_seeds: 10, step: 1}, not 'decided'" in problems(f"{PLAIN}stop: decided")
+    assert "stop takes {when: decided, max_seeds: 10, step: 1, futility: 0.1}, not 'decided'" in problems(
+        f"{PLAIN}stop: decided"
+    )
     assert "stop.when takes decided, not 'soon'" in problems(f"{PLAIN}stop: {{when: soon, max_seeds: 10}}")
     assert "stop.max_seeds takes a whole number of seeds" in problems(f"{PLAIN}seeds: 3\nstop: {{when: decided}}")
+    for chance in ("0", "1", "1.5", "10 %"):
+        text = f"{PLAIN}seeds: 3\nstop: {{when: decided, max_seeds: 10, futility: {chance}}}"
+        assert "stop.futility takes a chance between 0 and 1, such as 0.1, or null to give nothing" in problems(text)
     wanted = "stop: {when: decided, max_seeds: 10}"
+    sample = f"{PLAIN}seeds: 3\ndesign: {{kind: sample, size: 2}}\n{wanted}"
+    assert "an effect of kind sample takes all cells" in problems(sample)
     assert "seeds is 2, the first round of `stop`" in problems(f"{PLAIN}seeds: 2\n{wanted}")
     assert "stop.max_seeds is 10, and the first round has 10" in problems(f"{PLAIN}seeds: 10\n{wanted}")
     assert "stop has nothing to decide" in problems(
@@ -70,7 +78,8 @@ def test_the_spec_takes_it_and_says_what_does_not_fit(problems: Callable[..., st
 def test_the_command_line_sets_it_and_takes_it_off(write: Callable[..., Path], no_weights: None) -> None:
     path = write(f"{PLAIN}seeds: 3\n")
     assert read(path).stop is None
-    assert read(path, ("stop={when: decided, max_seeds: 8}",)).stop == Stop(8, 1)
+    assert read(path, ("stop={when: decided, max_seeds: 8}",)).stop == Stop(8, 1, 0.1)
+    assert read(path, ("stop={when: decided, max_seeds: 8, futility: null}",)).stop == Stop(8, 1, None)
     path.write_text(f"{path.read_text()}stop: {{when: decided, max_seeds: 9, step: 2}}\n")
     assert read(path).stop == Stop(9, 2)
     assert read(path, ("stop=null", "seeds=9")).stop is None
@@ -84,6 +93,10 @@ def test_what_the_plan_says_of_each_stage() -> None:
     )
     two = Rounds({"a": 4, "b": 3}, 2, contrasts=5, undecided=2)
     assert two.said(stop) == "round 2, 4 seeds (at most 10): 2 of 5 contrasts undecided"
+    given_up = Rounds({"a": 4}, 2, contrasts=5, undecided=3, given_up=1, claims=4, open_claims=2)
+    assert given_up.said(stop).endswith("3 of 5 contrasts undecided, 1 of them given up; 2 of 4 claims undecided")
+    done = Rounds({"a": 4}, 2, contrasts=5, claims=4, over=True)
+    assert done.said(stop).endswith("the last; all is decided")
     over = Rounds({"a": 10}, 8, contrasts=5, undecided=1, over=True)
     assert over.said(stop).endswith("the last; 1 of 5 contrasts stay undecided")
     assert "3 runs failed" in Rounds({"a": 4}, 2, 5, 2, unsettled=3).said(stop)
@@ -107,7 +120,7 @@ def test_a_decided_arm_stops_and_an_undecided_one_goes_on_with_its_baseline(fini
         "3e-4": ("inconclusive", 6),
     }
     assert verdict["stop"] | {"wanted": 0} == {
-        "when": "decided", "max_seeds": 6, "step": 2, "first": 3, "round": 3, "wanted": 0,
+        "when": "decided", "max_seeds": 6, "step": 2, "futility": None, "first": 3, "round": 3, "wanted": 0,
     }  # fmt: skip
 
 
@@ -145,6 +158,34 @@ def test_a_failed_run_holds_the_rounds_up_until_it_is_tried_again(harness: Harne
     status, said = harness("retry", "staged", "--failed", "--no-mirror", **TRAIN)
     assert status == 0, said
     assert by_rate(harness) == {"1e-4": 6, "2e-4": 3, "3e-4": 6}
+
+
+def test_an_arm_without_a_chance_is_given_up_at_the_first_look(
+    finished: tuple[Harness, str], staged: Path, tmp_path: Path
+) -> None:
+    root = Path(shutil.copytree(finished[0].root, tmp_path / "copy"))
+    spec = tmp_path / "staged.yaml"  # 3e-4 is 0.3 ± 2.3 points off, and the margin is one
+    spec.write_text(staged.read_text().replace("futility: null", "futility: 0.1"))
+    made = plans.make(str(spec), (), root)
+    assert made.expansion.rounds is not None and made.todo() == []
+    assert set(made.expansion.rounds.wanted.values()) == {3} and rounds.following(made) is None
+    said = made.expansion.rounds.said(Stop(6))
+    assert said == ("round 1, 3 seeds (at most 6): the last; 1 of 2 contrasts stay undecided, 1 of them given up")
+
+
+def test_what_was_given_up_and_asks_again_comes_up_to_the_others() -> None:
+    def found(cells: set[str]) -> undecided.Undecided:
+        return undecided.Undecided(contrasts=2, undecided=2, given_up=1, claims=0, open_claims=0, cells=cells)
+
+    first, stop = Rounds({"plain": 3, "good": 3, "odd": 3}, 1), Stop(6, 2)
+    second = rounds._after(first, stop, found({"plain", "good"}))
+    assert second.wanted == {"plain": 5, "good": 5, "odd": 3}
+    third = rounds._after(second, stop, found({"plain", "good", "odd"}))
+    assert third.wanted == {"plain": 6, "good": 6, "odd": 6}
+    again = rounds._after(rounds._after(second, stop, found({"good"})), stop, found({"plain", "odd"}))
+    assert again.wanted == {"plain": 6, "good": 6, "odd": 6} and not again.over
+    assert rounds._after(again, stop, found({"plain", "odd"})).over
+    assert rounds._after(second, stop, found(set())).over
 
 
 def test_on_slurm_nobody_waits_and_the_next_sweep_goes_on(

@@ -1,11 +1,13 @@
 """What a sweep has cost and what is left of it, from manifests and statuses alone.
 
 A run's time is judged by finished runs of its cell, else by all finished ones, else by the pace of those at work.
-Leaves out: the plan's estimate before anything has run (`plan.py`).
+Leaves out: the plan's estimate before anything has run (`estimate.py`).
 """
 
+import heapq
 import statistics
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +18,7 @@ Statuses = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Hours:
-    """Hours of GPUs where runs use any, else of the processor; `wall` seconds are left at the present pace."""
+    """Hours of GPUs where runs use any, else of the processor; `wall` seconds are left with as many at work as now."""
 
     unit: str
     spent: float
@@ -26,9 +28,9 @@ class Hours:
     def text(self) -> str:
         if not self.spent:
             return ""  # nothing has run yet
-        parts = [f"{_amount(self.spent)} {self.unit}-hours spent"]
+        parts = [f"{amount(self.spent)} {self.unit}-hours spent"]
         if self.left:
-            parts.append(f"about {_amount(self.left)} left")
+            parts.append(f"about {amount(self.left)} left")
         if self.wall:
             parts.append(f"{minutes(self.wall)} to go")
         return ", ".join(parts)
@@ -43,10 +45,19 @@ def of(manifest: dict[str, Any], statuses: Statuses) -> Hours:
     if whole and open_runs:
         remaining = {run["run"]: _remaining(run, statuses.get(run["run"], {}), whole) for run in open_runs}
         left = sum(seconds * weights[run] for run, seconds in remaining.items()) / 3600
-        working = sum(statuses.get(run["run"], {}).get("state") == "running" for run in open_runs)
-        wall = sum(remaining.values()) / working if working else None
+        busy = {run["run"] for run in open_runs if statuses.get(run["run"], {}).get("state") == "running"}
+        waiting = (seconds for run, seconds in remaining.items() if run not in busy)
+        wall = makespan([*(remaining[run] for run in busy), *waiting], len(busy)) if busy else None
     unit = "GPU" if any(group["gpus"] for group in manifest.get("groups", {}).values()) else "CPU"
     return Hours(unit, spent / 3600, left, wall)
+
+
+def makespan(seconds: Iterable[float], workers: int) -> float:
+    """When the last of these runs ends, if each of `workers` takes the next one whenever it is free; 0 for none."""
+    free = [0.0] * max(1, workers)
+    for length in seconds:
+        heapq.heapreplace(free, free[0] + length)
+    return max(free)
 
 
 def _weights(manifest: dict[str, Any]) -> dict[str, int]:
@@ -82,5 +93,5 @@ def minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _amount(hours: float) -> str:
-    return f"{hours:.2f}" if hours < 1 else f"{hours:.1f}" if hours < 100 else f"{hours:.0f}"
+def amount(hours: float) -> str:
+    return f"{hours:.2f}" if hours < 1 else f"{hours:.1f}" if hours < 100 else f"{hours:,.0f}"

@@ -1,11 +1,11 @@
-"""A plan on the terminal: counts, the cells with what is done, the estimate. Leaves out: changing anything."""
+"""A plan on the terminal: counts, the cells with what is done, the estimate, the answers. Leaves out: any change."""
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from harness import store
-from harness.sweep import columns, design, estimate, present_cost
+from harness.sweep import answers, columns, design, estimate, present_answers, present_cost, prune
 from harness.sweep import plan as plans
 from harness.sweep.plan import Plan
 from harness.sweep.screen import count, line
@@ -19,7 +19,8 @@ def show(plan: Plan, console: Console, num_workers: int) -> None:
     console.print(Text(spec.question, style="bold"), soft_wrap=True)
     if spec.source:
         console.print(Text(spec.source, style="dim"), soft_wrap=True)
-    console.print(_cells(plan))
+    if expansion.cells:
+        console.print(_cells(plan))
     if len(expansion.cells) > MAX_CELLS:
         console.print(Text(f"… and {len(expansion.cells) - MAX_CELLS} more cells", style="dim"))
     for name, labels in expansion.axis_labels().items():
@@ -30,22 +31,32 @@ def show(plan: Plan, console: Console, num_workers: int) -> None:
     note = f" ({', '.join(beside)})" if beside else ""
     cells, seeds = count(len(expansion.cells), "cell"), count(len(expansion.seeds), "seed")
     most = "at most " if expansion.rounds else ""
-    line(console, f"{cells}{note} x {most}{seeds} = {count(expansion.num_runs, 'run')}")
+    if not expansion.search:
+        line(console, f"{cells}{note} x {most}{seeds} = {count(expansion.num_runs, 'run')}")
     if spec.stop and expansion.rounds:
         line(console, expansion.rounds.said(spec.stop))
-    for sentence in design.said(spec, expansion.num_runs):
+    if spec.design.search and expansion.search:
+        for sentence in expansion.search.said(spec.design.search, expansion.seeds):
+            line(console, sentence)
+    for sentence in [*design.said(spec, expansion.num_runs), *prune.said(expansion)]:
         line(console, sentence)
     counts = plans.counts(plan)
     todo = plan.todo()
     states = [
-        f"{counts[s]} {s}" for s in ("done", "diverged", "running", "interrupted", "failed", "cancelled") if counts[s]
+        f"{counts[s]} {s}"
+        for s in ("done", "diverged", "running", "interrupted", "failed", "cancelled", "pruned")
+        if counts[s]
     ]
-    line(console, ", ".join([*states, f"{len(todo)} to do"]))
-    if counts["failed"] + counts["cancelled"]:
-        line(console, f"failed and cancelled runs stay as they are; `retry {plan.name}` trains them again")
-    if todo:
-        present_cost.show(estimate.of(plan, num_workers), console)
-    named = {cell.identity.model.path for cell in expansion.cells if cell.identity.model.content.startswith("hub:")}
+    coming = len(estimate.to_come(expansion))
+    line(console, ", ".join([*states, f"{len(todo)} to do", *([f"{coming} to come"] if coming else [])]))
+    if counts["failed"] + counts["cancelled"] + counts["pruned"]:
+        line(console, f"failed, cancelled and pruned runs stay as they are; `retry {plan.name}` trains them on")
+    rate = estimate.rates(plan)
+    present_cost.show(estimate.of(plan, num_workers, rate), console)
+    if found := answers.of(plan, rate):
+        present_answers.show(found, spec, console)
+    cells_of = expansion.cells or expansion.probes
+    named = {cell.identity.model.path for cell in cells_of if cell.identity.model.content.startswith("hub:")}
     if named:
         names = ", ".join(f"'{name}'" for name in sorted(named))
         line(console, f"model.path: {names} is no folder here and taken as a name on the model hub")
@@ -56,10 +67,12 @@ def show(plan: Plan, console: Console, num_workers: int) -> None:
 
 
 def round(plan: Plan, console: Console) -> None:
-    """The line with which a further round of a sweep that stops when decided begins."""
-    spec, rounds = plan.expansion.spec, plan.expansion.rounds
+    """The line with which a further round begins, of a sweep that stops when decided or of a search."""
+    spec, rounds, search = plan.expansion.spec, plan.expansion.rounds, plan.expansion.search
     if spec.stop and rounds:
         line(console, f"{rounds.said(spec.stop)}; {count(len(plan.todo()), 'run')} to do")
+    if spec.design.search and search:
+        line(console, f"{search.progress(spec.design.search)}; {count(len(plan.todo()), 'run')} to do")
 
 
 def _cells(plan: Plan) -> Table:

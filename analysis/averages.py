@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from analysis import panels, scores
+from analysis import panels, sampled, scores
 from analysis.load import Entry, Sweep
 from analysis.panels import Stratum
 
@@ -18,28 +18,50 @@ BySeed = dict[int, float]
 
 @dataclass(frozen=True)
 class Effect:
-    """One arm against its baseline in one stratum, seed by seed; without a pair `values` is empty."""
+    """One arm against its baseline in one stratum, seed by seed; without a pair `values` is empty.
+
+    It is where a run of either side was pruned, and then no mean over strata has it: the rest is no sample of them.
+    """
 
     axis: str
     arm: str
     stratum: Stratum
     values: BySeed
+    pruned: bool = False
 
 
 def effects(sweep: Sweep, by_run: dict[str, float], of: Callable[[float, float], float]) -> list[Effect]:
     """of(the arm's number, its baseline's) for every arm in every stratum that plans both.
 
-    Other arms stand at their baseline, as in the analysis of variance, unless an axis is compared nowhere so.
+    Other arms stand at their baseline, as in the analysis of variance, unless an axis is compared nowhere so; in a
+    sample the two numbers are the fitted ones, over whatever the other arms are.
     """
+    if sample := sampled.design(sweep):
+        return _of_sample(sweep, sampled.fits(sweep, sample, by_run), of)
     strata = {axis: panels.strata(sweep, axis) for axis in sweep.baseline}
-    return [
-        Effect(axis, arm, stratum, by_seed(by_run, sweep.having(stratum | {axis: arm}), theirs, of))
-        for axis, baseline in sweep.baseline.items()
-        for stratum in sweep.plain(strata[axis]) or strata[axis]
-        if (theirs := sweep.having(stratum | {axis: baseline}))
-        for arm in panels.planned(sweep, stratum, axis)
-        if arm != baseline
-    ]
+    found = []
+    for axis, baseline in sweep.baseline.items():
+        for stratum in sweep.plain(strata[axis]) or strata[axis]:
+            theirs = sweep.having(stratum | {axis: baseline})
+            for arm in panels.planned(sweep, stratum, axis) if theirs else ():
+                if arm != baseline:
+                    ours = sweep.having(stratum | {axis: arm})
+                    pruned = scores.is_censored(ours, theirs)
+                    values = {} if pruned else by_seed(by_run, ours, theirs, of)
+                    found.append(Effect(axis, arm, stratum, values, pruned))
+    return found
+
+
+def _of_sample(sweep: Sweep, fits: Sequence[sampled.Fit], of: Callable[[float, float], float]) -> list[Effect]:
+    found = []
+    for fit in fits:
+        for place, (axis, arm) in enumerate(fit.columns):
+            if axis in sweep.baseline:
+                numbers = zip(fit.seeds, fit.bases[:, place], fit.effects[:, place], strict=True)
+                values = {s: of(float(base + effect), float(base)) for s, base, effect in numbers}
+                known = {s: value for s, value in values.items() if not math.isnan(value)}
+                found.append(Effect(axis, arm, fit.stratum, known))
+    return found
 
 
 def arms(sweep: Sweep, found: Sequence[Effect]) -> list[tuple[str, str]]:
@@ -56,6 +78,11 @@ def by_seed(
     both = {s: (ours[s], theirs[s]) for s in sorted(ours.keys() & theirs.keys())}
     found = {s: of(a, b) for s, (a, b) in both.items() if not math.isnan(a) and not math.isnan(b)}
     return {s: value for s, value in found.items() if not math.isnan(value)}
+
+
+def whole(effects: Sequence[Effect]) -> list[Effect]:
+    """The effects with a pair, to be averaged; none of them where one was pruned."""
+    return [] if any(effect.pruned for effect in effects) else [effect for effect in effects if effect.values]
 
 
 def mean(parts: Sequence[BySeed]) -> BySeed:

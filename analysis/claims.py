@@ -8,22 +8,23 @@ over the claim's findings. Leaves out: verdicts on arms (`verdict.py`).
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis import scores, sequential, stats, text, tokens, verdict
-from analysis.load import Sweep
+from analysis import claims_futility, compared, futility, scores, sequential, stats, text, tokens, verdict
+from analysis.expectations import EXPECTATIONS, outcome_of
+from analysis.load import Entry, Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FILE = Path(__file__).resolve().parents[1] / "grid_specs" / "claims.yaml"
-TRENDS = ("increasing", "not_increasing")
-EXPECTATIONS = ("higher", "lower", "not_higher", "no_difference", *TRENDS)
 READS = ("last", "area", "gain")  # of a test; by default the endpoint's metric is read last and any other by area
 CLIPPED = "clipped/"  # metrics of the tokens that were clipped, one number a run
+Numbers = Callable[[str, str], dict[str, float]]  # a metric and a reading -> run id -> its number
 OUTCOMES = ("contradicted", "undecided", "no difference", "supported")  # the first that occurs decides
 
 
@@ -43,6 +44,17 @@ class Finding:
     outcome: str
     seeds_more: int | None
     control: bool  # the mathematics leaves no room for an effect: it tests the instrument, not the claim
+    chance: float = math.nan  # that seeds up to max_seeds give an outcome; NaN as in `Claim`
+    pruned: int = 0  # runs that a rule stopped early: then there is no effect, and the outcome is undecided
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A finding before it is judged, the paired values in it, and the planned runs of each level that is compared."""
+
+    finding: Finding
+    values: list[float]
+    sides: list[list[Entry]]
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,8 @@ class Claim:
     untested: list[str]  # what each test without a finding would need
     word: str  # supported | supported in part | contradicted | no difference | undecided | not testable here
     why: str  # the tally, the seeds still needed, or what is missing
+    chance: float = math.nan  # that seeds up to max_seeds decide it; NaN but where `stop` has futility and it is open
+    given_up: bool = False  # that chance was too small: no more seeds
 
 
 def known(path: Path = FILE) -> dict[str, Any]:
@@ -80,60 +94,56 @@ def metrics(ids: list[str]) -> set[str]:
 
 def check(sweep: Sweep) -> list[Claim]:
     """The spec's claims in its order. Raises ValueError for an id that claims.yaml does not hold."""
+    return [claim for claim, _ in judged(sweep)]
+
+
+def judged(sweep: Sweep, numbers: Numbers | None = None) -> list[tuple[Claim, list[Draft]]]:
+    """As `check`, each with what its findings were judged from; `numbers` of the sweep's runs, where they are known."""
+    numbers = numbers or numbers_of(sweep)
     claims, ids = known(), sweep.manifest["claims"]
     unknown = [i for i in ids if i not in claims]
     if unknown:
         raise ValueError(f"claims: no claim '{unknown[0]}' in grid_specs/claims.yaml (there are: {', '.join(claims)})")
-    return [_claim(sweep, name, claims[name]) for name in ids]
+    return [_claim(sweep, name, claims[name], numbers) for name in ids]
 
 
-def _claim(sweep: Sweep, name: str, claim: dict[str, Any]) -> Claim:
-    drafts: list[tuple[Finding, list[float]]] = []
+def _claim(sweep: Sweep, name: str, claim: dict[str, Any], numbers: Numbers) -> tuple[Claim, list[Draft]]:
+    drafts: list[Draft] = []
     untested = []
     for number, test in enumerate(claim["tests"]):
-        made = _measure(sweep, number, test)
+        made = _measure(sweep, number, test, numbers)
         drafts += made
         if not made and not test.get("control"):
-            untested.append(_needs(test))
-    adjusted = stats.holm([f.effect.p if f.effect else math.nan for f, _ in drafts])
+            untested.append(compared.needs(test))
+    p_values = [draft.finding.effect.p if draft.finding.effect else math.nan for draft in drafts]
     paired, _ = sequential.tests(sweep.manifest)
-    findings = [_judge(f, values, p, paired) for (f, values), p in zip(drafts, adjusted, strict=True)]
+    findings = [_judge(draft, p, paired) for draft, p in zip(drafts, stats.holm(p_values), strict=True)]
+    stop, levels = sweep.manifest.get("stop"), stats.holm_level(p_values, verdict.ALPHA)
+    findings, chance = claims_futility.judged(stop, findings, drafts, levels)
     untested = list(dict.fromkeys(untested))  # one contrast may be tested on several metrics
-    word, why = _sum_up(findings, untested or [claim.get("needs", "")])
-    return Claim(name, claim["text"], claim["source"], claim.get("note", ""), findings, untested, word, why)
+    given_up = chance < futility.least(stop)
+    instead = futility.said(chance, stop) if given_up else ""
+    word, why = _sum_up(findings, untested or [claim.get("needs", "")], instead)
+    plain = (name, claim["text"], claim["source"], claim.get("note", ""))
+    return Claim(*plain, findings, untested, word, why, chance, given_up), drafts
 
 
-def _measure(sweep: Sweep, number: int, test: dict[str, Any]) -> list[tuple[Finding, list[float]]]:
+def _measure(sweep: Sweep, number: int, test: dict[str, Any], numbers: Numbers) -> list[Draft]:
     """The paired values of every stratum that the sweep plans and `where` allows; not yet judged."""
     axis = next((a for a, key in sweep.manifest["keys"].items() if test["key"] in (key, a)), None)
     if axis is None or (test.get("control") and axis not in sweep.controls):
         return []
-    end, metric, trend = sweep.manifest["endpoint"], test["metric"], test["expect"] in TRENDS
+    end, metric = sweep.manifest["endpoint"], test["metric"]
     read = test.get("read", "last" if metric == end["metric"] else "area")
     margin = test.get("margin", end["margin"] if metric == end["metric"] else verdict.ENTROPY_MARGIN)
-    by_run = _scores(sweep, metric, read)
     paired, _ = sequential.tests(sweep.manifest)
     found = []
-    for stratum in sweep.strata(axis):
-        levels = {a: given[0] for a, given in sweep.axes.items()} | stratum
-        if any(levels.get(a) not in allowed for a, allowed in _where(sweep, axis, test).items()):
-            continue
-        planned = [arm for arm in sweep.axes[axis] if sweep.having(stratum | {axis: arm})]
-        if trend:
-            arms = sorted((arm for arm in planned if _is_number(arm)), key=float)
-            if len(arms) < 3:
-                continue
-            values, what = _rises(sweep, by_run, stratum, axis, arms), f"rise over {axis} {arms[0]} … {arms[-1]}"
-        else:
-            arm, baseline = (next((a for a in planned if _same(a, test[side])), "") for side in ("arm", "baseline"))
-            if not (arm and baseline):
-                continue
-            ours, theirs = sweep.having(stratum | {axis: arm}), sweep.having(stratum | {axis: baseline})
-            values, what = scores.pair(by_run, ours, theirs).differences, f"{axis} {arm} - {baseline}"
-        draft = Finding(
+    for place in compared.of(sweep, axis, test, numbers(metric, read)):
+        values = [] if scores.is_censored(*place.sides) else place.values
+        finding = Finding(
             test=number,
-            stratum=sweep.shown(stratum),
-            what=what + (", gained by training" if read == "gain" else ""),
+            stratum=sweep.shown(place.stratum),
+            what=place.what + (", gained by training" if read == "gain" else ""),
             expect=test["expect"],
             metric=metric,
             read=read,
@@ -143,15 +153,15 @@ def _measure(sweep: Sweep, number: int, test: dict[str, Any]) -> list[tuple[Find
             outcome="",
             seeds_more=None,
             control=bool(test.get("control")),
+            pruned=sum(entry.state == "pruned" for side in place.sides for entry in side),
         )
-        found.append((draft, values))
+        found.append(Draft(finding, values, place.sides))
     return found
 
 
-def _where(sweep: Sweep, axis: str, test: dict[str, Any]) -> dict[str, list[str]]:
-    """All other arms are at their baseline unless the test names them; a control holds wherever it was tried."""
-    held = {} if test.get("control") else {a: [b] for a, b in sweep.baseline.items() if a in sweep.varying(axis)}
-    return held | test.get("where", {})
+def numbers_of(sweep: Sweep) -> Numbers:
+    """Reads each metric once."""
+    return cache(partial(_scores, sweep))
 
 
 def _scores(sweep: Sweep, metric: str, read: str) -> dict[str, float]:
@@ -161,7 +171,7 @@ def _scores(sweep: Sweep, metric: str, read: str) -> dict[str, float]:
         found = tokens.per_run(sweep, sweep.folder.parents[1])
         return {run: values[metric] for run, values in found.items() if run in done}
     gain = partial(_gain, last=sweep.manifest["endpoint"]["last"])
-    return scores.run_scores(sweep, metric, gain if read == "gain" else scores.reader(sweep, read))
+    return scores.run_scores(sweep, metric, gain if read == "gain" else scores.reader(sweep, read), survivors=True)
 
 
 def _gain(curve: "pd.Series", last: int) -> float:
@@ -170,47 +180,22 @@ def _gain(curve: "pd.Series", last: int) -> float:
     return stats.endpoint(values, last) - float(values.iloc[0]) if len(values) > last else math.nan
 
 
-def _rises(sweep: Sweep, by_run: dict[str, float], stratum: dict[str, str], axis: str, arms: list[str]) -> list[float]:
-    """Per seed: least-squares slope of the score over the arms' numeric levels, times last - first level."""
-    import numpy as np
-
-    x = np.array([float(arm) for arm in arms])
-    columns = [scores.by_seed(by_run, sweep.having(stratum | {axis: arm})) for arm in arms]
-    seeds = [s for s in sorted(columns[0]) if all(not math.isnan(c.get(s, math.nan)) for c in columns)]
-    return [float(np.polyfit(x, [c[s] for c in columns], 1)[0] * (x[-1] - x[0])) for s in seeds]
-
-
-def _judge(draft: Finding, values: list[float], p_holm: float, paired: sequential.PairedTest) -> Finding:
-    effect, margin, outcome, within = draft.effect, draft.margin, "undecided", False
+def _judge(draft: Draft, p_holm: float, paired: sequential.PairedTest) -> Finding:
+    finding = draft.finding
+    effect, margin, outcome, within = finding.effect, finding.margin, "undecided", False
     if effect is not None and effect.n >= verdict.MIN_PAIRS:
-        narrow = paired(values, 0.90)
+        narrow = paired(draft.values, 0.90)
         within = -margin < narrow.low and narrow.high < margin
-        outcome = outcome_of(draft.expect, effect, narrow, p_holm, margin)
-    more = verdict.seeds_more(effect, outcome != "undecided", margin)
-    return replace(draft, outcome=outcome, within_margin=within, seeds_more=more)
+        outcome = outcome_of(finding.expect, effect, narrow, p_holm, margin)
+    more = 0 if finding.pruned else verdict.seeds_more(effect, outcome != "undecided", margin)
+    return replace(finding, outcome=outcome, within_margin=within, seeds_more=more)
 
 
-def outcome_of(expect: str, effect: stats.Paired, narrow: stats.Paired, p_holm: float, margin: float) -> str:
-    """What a 95 % interval (`effect`), a 90 % one (`narrow`) and the adjusted p say of an expectation.
+def _sum_up(findings: list[Finding], needs: list[str], given_up: str = "") -> tuple[str, str]:
+    """A claim stands on all of its findings: the worst outcome decides, "no difference" of a whole test included.
 
-    "No difference" and its like are two one-sided tests at 5 %: the 90 % interval within ± margin, or under it.
+    `given_up` is said in place of the seeds that an undecided claim needs.
     """
-    within = -margin < narrow.low and narrow.high < margin
-    opposed = p_holm < verdict.ALPHA
-    if expect in ("higher", "increasing", "lower"):
-        toward, away = (effect.high < 0, effect.mean > 0) if expect == "lower" else (effect.low > 0, effect.mean < 0)
-        if toward:
-            return "supported"
-        return "contradicted" if away and opposed else "no difference" if within else "undecided"
-    if expect in ("not_higher", "not_increasing"):
-        if narrow.high < margin:
-            return "supported"
-        return "contradicted" if effect.mean > 0 and opposed else "undecided"
-    return "supported" if within else "contradicted" if opposed else "undecided"
-
-
-def _sum_up(findings: list[Finding], needs: list[str]) -> tuple[str, str]:
-    """A claim stands on all of its findings: the worst outcome decides, "no difference" of a whole test included."""
     counted = [finding for finding in findings if not finding.control]
     if not counted:
         return "not testable here", f"needs {'; '.join(needs)}"
@@ -219,29 +204,15 @@ def _sum_up(findings: list[Finding], needs: list[str]) -> tuple[str, str]:
     why = f"{len(counted)} finding{'s' if len(counted) != 1 else ''}, {why}"
     word = next(outcome for outcome in OUTCOMES if tally[outcome])
     if word == "undecided":
-        more = [finding.seeds_more for finding in counted if finding.outcome == "undecided"]
-        why += f"; needs {text.seeds(None if None in more else max(m for m in more if m is not None))}"
+        pruned = sum(finding.pruned > 0 for finding in counted)
+        more = [finding.seeds_more for finding in counted if finding.outcome == "undecided" and not finding.pruned]
+        why += f" ({pruned} for pruned runs)" if pruned else ""
+        if more:
+            needed = text.seeds(None if None in more else max(m for m in more if m is not None))
+            why += f"; {given_up or f'needs {needed}'}"
     by_test: dict[int, set[str]] = {}
     for finding in counted:
         by_test.setdefault(finding.test, set()).add(finding.outcome)
     if word == "no difference" and {"no difference"} not in by_test.values():
         word = "supported in part"
     return word, why
-
-
-def _needs(test: dict[str, Any]) -> str:
-    arms = "three numeric levels" if test["expect"] in TRENDS else f"{test['arm']} and {test['baseline']}"
-    where = ", ".join(f"{axis} {' or '.join(allowed)}" for axis, allowed in test.get("where", {}).items())
-    return f"{test['key']} with {arms}{f' on {where}' if where else ''}"
-
-
-def _same(level: str, wanted: str) -> bool:
-    """Equal as text or as numbers: a spec may write 0.2 where the claim says 0.20."""
-    return level == wanted or (_is_number(level) and _is_number(wanted) and float(level) == float(wanted))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False

@@ -18,6 +18,7 @@ from analysis import (
     plot_difficulty,
     plot_effects,
     plot_factors,
+    plot_search,
     plot_summary,
     plot_text,
     plot_tokens,
@@ -28,6 +29,7 @@ from analysis import (
 from analysis.load import Sweep, load, read_manifest
 from analysis.panels import Drawing
 from harness.config import nearest
+from harness.store.files import replacing
 
 BY_AXIS: dict[str, Callable[..., Drawing | None]] = {  # <name>_by_<axis>, beside a curve of every metric
     "benchmarks": plot_curves.benchmarks,
@@ -44,25 +46,26 @@ WHOLE: dict[str, Callable[[Sweep], Drawing | None]] = {  # of a whole sweep
     "main_effects": plot_factors.main_effects,
     "interactions": plot_factors.interactions,
     "effect_vs_compute": plot_compute.draw,
+    "search": plot_search.draw,
 }
-ALWAYS = "effects"  # drawn whatever the spec names
+ALWAYS = ("effects", "search")  # drawn whatever the spec names; the second of a search only
 
 DPI, WEB_DPI, WEB_COLOURS = 300, 130, 256
 
 
 def draw(root: Path, name: str, only: Collection[str] = (), width: float = style.WIDTH) -> list[Path]:
-    """The spec's figures and `effects`, or `only` those named; returns the PNGs.
+    """The spec's figures and those of ALWAYS, or `only` those named; returns the PNGs.
 
     Of another width (inches; `style.NARROW` for one column) are those of BY_AXIS and the curves, and all go into the
-    folder figures/narrow. A sweep without a recorded step draws nothing, and no figure is drawn of which nothing is
-    recorded. Raises ValueError for a figure that is no `<name>_by_<axis>` of this sweep and none of WHOLE.
+    folder figures/narrow. A sweep without a recorded step draws nothing but `search`, and no figure is drawn of which
+    nothing is recorded. Raises ValueError for a figure that is no `<name>_by_<axis>` of this sweep and none of WHOLE.
     """
-    named = list(dict.fromkeys(only or [*read_manifest(root, name)["figures"], ALWAYS]))
+    named = list(dict.fromkeys(only or [*read_manifest(root, name)["figures"], *ALWAYS]))
     for figure in named:
         check(figure)
     sweep = load(root, name, wanted(root, name, named))
-    if sweep.frame.empty:
-        return []
+    if sweep.frame.empty:  # a search may have trials before it has a run that anything else is about
+        named = [figure for figure in named if figure == "search"]
     import matplotlib
 
     matplotlib.use("Agg")
@@ -112,7 +115,8 @@ def _save(sweep: Sweep, path: Path, made: Drawing) -> Path:
 
     figure = made.figure
     path.parent.mkdir(parents=True, exist_ok=True)
-    made.data.to_csv(path.with_suffix(".csv"), index=False, float_format="%.9g", lineterminator="\n")
+    with replacing(path.with_suffix(".csv")) as file:  # two sweeps may end, and draw, at once
+        made.data.to_csv(file, index=False, float_format="%.9g", lineterminator="\n")
     text = f"{sweep.name}, scale {sweep.manifest['scale']}. {made.caption}{_lack(sweep)}"
     wide = textwrap.fill(text, int(figure.get_figwidth() * 21.5))
     room = 0.115 * (wide.count("\n") + 1) + 0.06  # inches
@@ -121,9 +125,11 @@ def _save(sweep: Sweep, path: Path, made: Drawing) -> Path:
     figure.get_layout_engine().set(rect=(0, room / height, 1, 1 - room / height))
     note = figure.text(0.012, 0.03 / height, wide, fontsize=6, color=style.MUTED, va="bottom", linespacing=1.15)
     note.set_parse_math(False)
-    figure.savefig(path, dpi=DPI, metadata={"Software": None})
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
     figure.set_layout_engine("none")  # what the first drawing placed stays
-    figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
+    with replacing(path.with_suffix(".pdf")) as file:
+        figure.savefig(file, format="pdf", metadata={"CreationDate": None})
     pyplot.close(figure)
     _small(path)
     return path
@@ -138,12 +144,17 @@ def _small(png: Path) -> None:
         small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
     # the default method averages thin lines away: a green arm may come out blue
     few = small.quantize(WEB_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(png.with_suffix(".web.png"), optimize=True)
+    with replacing(png.with_suffix(".web.png")) as file:
+        few.save(file, format="png", optimize=True)
 
 
 def _lack(sweep: Sweep) -> str:
     if not sweep.missing:
         return ""
-    named = [f"{panels.title(sweep, e.labels) or 'baseline'} seed {e.seed} ({e.state})" for e in sweep.missing[:3]]
+    named = [f"{panels.title(sweep, e.labels) or 'baseline'} seed {e.seed} ({e.said})" for e in sweep.missing[:3]]
     more = f" and {len(sweep.missing) - 3} more" if len(sweep.missing) > 3 else ""
-    return f" Not done, {len(sweep.missing)} of {len(sweep.runs)} runs: {'; '.join(named)}{more}."
+    said = f" Not done, {len(sweep.missing)} of {len(sweep.runs)} runs: {'; '.join(named)}{more}."
+    if not sweep.pruned:
+        return said
+    left = f"Left out from their first step on: {len(sweep.pruned)} pruned"
+    return f"{said} {left}; an arm with one is in no difference and no mean of scores."

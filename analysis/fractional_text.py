@@ -1,4 +1,4 @@
-"""The effects of a fractional factorial sweep as tables: the terminal's and the Markdown report's.
+"""The effects of a fractional factorial sweep, or of a sample, as tables: the terminal's and the Markdown report's.
 
 All main effects stand in one table and all interactions in another, each with what it is confounded with. Cells are
 those of `report.py`. Leaves out: numbers (`fractional_verdict.py`), the HTML report (`html_verdict.py`).

@@ -61,13 +61,8 @@ def lacking(sweep: Sweep) -> list[str]:
 
 
 def remarks(sweep: Sweep) -> list[str]:
-    """What a reader has to know of a fraction, or a sample, before its numbers; empty for other designs."""
-    of, asked = fractional.design(sweep), sweep.manifest.get("design", {})
-    if asked.get("kind") == "sample" and sweep.baseline:
-        return [
-            "A sample of all combinations: an arm is compared only where two runs happen to differ in that arm alone; "
-            "design: oat, fractional or full has the runs to compare every arm."
-        ]
+    """What a reader has to know of a fraction before its numbers; empty for other designs."""
+    of = fractional.design(sweep)
     if of is None:
         return []
     made = "; ".join(of["generators"])
@@ -79,7 +74,10 @@ def remarks(sweep: Sweep) -> list[str]:
         "design: oat or full has them."
     ]
     if sweep.manifest["claims"]:
-        said.append("The claims compare such arms; those that are not testable here need design: oat or full.")
+        said.append(
+            "Claims on one of its arms are tested by the arm's effect, over both levels of the others; those that are "
+            "not testable here need design: oat or full."
+        )
     return said + lacking(sweep)
 
 

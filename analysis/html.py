@@ -22,6 +22,7 @@ from analysis import (
     html_figures,
     html_parts,
     html_runs,
+    html_search,
     html_stability,
     html_summary,
     html_verdict,
@@ -31,13 +32,30 @@ from analysis import (
 from analysis.html_parts import Section
 from harness.store import write_atomic
 
-ORDER = ("verdict", "claims", "missing", "stability", "curves", "arms", "figures", "runs", "method", "provenance")
+ORDER = (
+    "search",
+    "verdict",
+    "claims",
+    "missing",
+    "stability",
+    "curves",
+    "arms",
+    "figures",
+    "runs",
+    "method",
+    "provenance",
+)
 PAGE = Path(__file__).resolve().parent / "page"
 
 
-def write(root: Path, name: str) -> Path:
-    """The report of what has been recorded so far; returns its path. Raises FileNotFoundError for no such sweep."""
-    judged = report.judge(root, name, html_curves.wanted())
+def judge(root: Path, name: str) -> report.Judged:
+    """`report.judge` with the metrics that the page takes as well. Raises FileNotFoundError for no such sweep."""
+    return report.judge(root, name, html_curves.wanted())
+
+
+def write(root: Path, name: str, judged: report.Judged | None = None) -> Path:
+    """The report of what `judge` gave, or of what has been recorded so far; returns its path. Raises as it does."""
+    judged = judged or judge(root, name)
     curves = html_curves.payload(judged.sweep)
     axes = judged.sweep.baseline if any(c.effect for c in judged.headline()) else {}
     analysed = {axis: factors.analyse(judged.sweep, axis) for axis in axes}
@@ -45,6 +63,7 @@ def write(root: Path, name: str) -> Path:
     brief = {axis: depends.short(found) for axis, found in analysed.items()}
     made = html_summary.sections(judged) + html_runs.sections(root, judged.sweep, datetime.now(UTC))
     made += [
+        Section("search", "The search", html_search.body(judged)),
         Section("verdict", "Verdict", html_verdict.body(judged, whom)),
         Section("curves", "Curves", html_curves.markup() if curves["metrics"] else ""),
         Section("stability", "Stability", html_stability.body(judged.sweep)),

@@ -6,13 +6,13 @@ Leaves out: the numbers' tables (`html_verdict.py`).
 
 import math
 
-from analysis import report, text
+from analysis import report, sequential, text
 from analysis import verdict as judging
 from analysis.html_parts import esc, fold, sign, stratum, verdict_badge
 
 # where an arm's contrasts go on its card, and under which words
 CARD: dict[str, tuple[str, ...]] = {"helps": ("trick",), "hurts": ("trap",), "makes no difference": ("neutral",)}
-CARD |= {"undecided": ("inconclusive", "description only")}
+CARD |= {"undecided": ("inconclusive", "description only"), "not judged": ("pruned",)}
 FOLDED = 4  # places from which on what is neither help nor harm is folded away
 
 
@@ -23,7 +23,8 @@ def body(judged: report.Judged, depends: dict[str, str]) -> str:
         contrasts = [c for c in judged.headline() if c.axis == axis]
         arms = [arm for arm in judged.sweep.axes[axis] if any(c.arm == arm for c in contrasts)]
         cards += [_card(judged, axis, arm, contrasts, depends.get(axis, "")) for arm in arms]
-    said = f"On {esc(end['metric'])}, mean of the last {end['last']} evaluations; differences with 95 % intervals."
+    said = f"On {esc(end['metric'])}, mean of the last {end['last']} evaluations; differences with intervals of "
+    said += f"{sequential.interval(judged.sweep.manifest)}."
     return f'<p>{said}</p><div class="cards">{"".join(cards)}</div>' if cards else ""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from analysis import fractional, panels, smooth, stats, style, tables, text
+from analysis import fractional, panels, sequential, smooth, stats, style, tables, text
 from analysis.load import Entry, Sweep
 
 if TYPE_CHECKING:
@@ -42,7 +42,13 @@ def payload(sweep: Sweep, limit: int = LIMIT) -> Json:
     said = _fit(metrics, limit)
     for line in _every(metrics):
         line["x"] = grids.setdefault(tuple(line["x"]), len(grids))
-    return {"views": views, "metrics": metrics, "grids": list(grids), "bands": stats.BANDS, "left_out": said}
+    return {
+        "views": views,
+        "metrics": metrics,
+        "grids": list(grids),
+        "bands": sequential.bands(sweep.manifest),
+        "left_out": said,
+    }
 
 
 def markup() -> str:

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis import clock, report, scores, text
+from analysis import clock, report, savings, scores, text
 from analysis.html_parts import Section, esc, table
 from analysis.load import Entry, Sweep
 from harness.store import Run, read_json
 
 FILES = {"config": "config.yaml", "log": "attempts.jsonl", "error": "error.txt"}  # link -> file of a run's folder
-GLYPHS = {"done": "✓", "failed": "✗", "diverged": "↯", "running": "…", "cancelled": "⊘", "stale": "!"}
+GLYPHS = {"done": "✓", "failed": "✗", "diverged": "↯", "running": "…", "cancelled": "⊘", "stale": "!", "pruned": "✂"}
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,21 @@ def _missing(sweep: Sweep, runs: list[Found]) -> str:
     if not lack:
         return ""
     counted = ", ".join(f"{n} {state}" for state, n in Counter(f.entry.state for f in lack).items())
-    body = [
-        [_links(f.folder), _state(f.entry.state), *_labels(sweep, f.entry), esc(f.status.get("error", ""))]
-        for f in lack
-    ]
+    body = [[_links(f.folder), _state(f.entry.state), *_labels(sweep, f.entry), esc(_why(f))] for f in lack]
     named = report.columns(sweep)
-    head = ["run", "state", *map(esc, named), "seed", "error"]
+    head = ["run", "state", *map(esc, named), "seed", "why"]
     title = f"{len(lack)} of {len(runs)} planned runs: {esc(counted)}"
     return table(title, head, f"ll{'l' * len(named)}rw", body, "long")
+
+
+def _why(f: Found) -> str:
+    return f"{f.entry.said}: {f.status.get('why', '')}" if f.entry.reached else str(f.status.get("error", ""))
 
 
 def _runs(sweep: Sweep, runs: list[Found]) -> str:
     end = sweep.manifest["endpoint"]
     factor, digits, unit = text.scale(end["metric"])
-    found = scores.run_scores(sweep, end["metric"], scores.reader(sweep, "last"))
+    found = scores.run_scores(sweep, end["metric"], scores.reader(sweep, "last"), survivors=True)
     named = report.columns(sweep)
     head = [*map(esc, named), "seed", "state", "steps", f"{esc(end['metric'])}, last {end['last']} ({unit})"]
     head += ["last accuracy (%)", "seconds", "folder"]
@@ -118,6 +119,7 @@ def _provenance(root: Path, sweep: Sweep, runs: list[Found], now: datetime) -> s
         "packages": _spread(packages, len(known)),
         "machines": str(len({p["host"] for p in known if p.get("host")}) or ""),
         "time spent": clock.spent(root, sweep),
+        "time saved": " ".join(savings.said(root, sweep)),
         "runs last written": _span([f.status["time"] for f in runs if "time" in f.status]),
         "report written": _date(now),
     }

@@ -16,7 +16,9 @@ def header(judged: report.Judged) -> str:
     sweep = judged.sweep
     lines = [f"<h1>{esc(sweep.manifest['question'])}</h1>"]
     lines += [f'<p class="source">Source: {linked(sweep.manifest["source"] or "not stated")}</p>']
-    lines += [f"<p>Sweep <b>{esc(sweep.name)}</b>, scale {esc(sweep.manifest['scale'])}: {esc(sweep.progress())}."]
+    lines += [
+        f"<p>Sweep <b>{esc(sweep.name)}</b>, scale {esc(sweep.manifest['scale'])}: {esc(report.progress(judged))}."
+    ]
     lines += ['<a href="#missing">What is missing.</a></p>' if sweep.missing else "</p>"]
     lines += [f'<p class="remark">{esc(sentence)}</p>' for sentence in report.remarks(judged)]
     return "\n".join([*lines, _tally(judged)])

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 
-from analysis import fractional_text, report, style, text
+from analysis import fractional_text, report, sequential, style, text
 from analysis import verdict as judging
 from analysis.html_parts import breakable, esc, fold, sign, slug, stratum, table, verdict_badge
 
 FOOTNOTE = (
-    "Difference: arm - baseline, mean over n seeds, paired; in brackets its 95 % t interval over seeds, not corrected. "
-    "p Holm: of the same paired t test, after Holm's correction over the rows of its table; the word follows it. "
+    "Difference: arm - baseline, mean over n seeds, paired; in brackets its interval, {interval}, not corrected. "
+    "p Holm: of the same test, after Holm's correction over the rows of its table; the word follows it. "
     "In the picture the bar is the interval, the line 0, and the shaded strip the margin within which a difference "
     "does not matter. Tokens: generated in the whole run, length: of a response at the end; both relative to the "
     'baseline. <a href="#method">How it was judged.</a>'
@@ -28,14 +28,14 @@ def body(judged: report.Judged, depends: dict[str, str]) -> str:
     shown = [c for c in judged.headline() if c.effect]
     if not shown:
         return ""
-    axes = list(judged.sweep.baseline)
+    axes, note = list(judged.sweep.baseline), FOOTNOTE.format(interval=sequential.interval(judged.sweep.manifest))
     tables = {axis: _tables(judged, axis, depends.get(axis, "")) for axis in axes}
     if len(axes) > 1:
         opened = len(axes) <= report.FEW_AXES
         found = [fold(_summary(judged, axis), tables[axis], opened, "axis") for axis in axes if tables[axis]]
     else:
         found = list(tables.values())
-    return matrix(judged) + "".join(found) + _interactions(judged) + f'<p class="note">{FOOTNOTE}</p>'
+    return matrix(judged) + "".join(found) + _interactions(judged) + f'<p class="note">{note}</p>'
 
 
 # -- the matrix ----------------------------------------------------------------------------------------------------

@@ -14,14 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis import cache, records
+from analysis import cache, frames, records
 from harness.store import Run, read_json
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-
-_Rows = dict[str, Any]  # column -> array, or (codes, names) for text
 
 NOT_SET = "-"  # the level of a run that an axis (or an included cell's extra key) does not reach
 
@@ -34,11 +31,18 @@ class Entry:
     seed: int
     state: str
     labels: dict[str, str]
+    reached: tuple[int, int] | None = None  # of a pruned run: its step, and how many it was to have
+
+    @property
+    def said(self) -> str:
+        """Its state, such as "pruned at step 12 of 40"."""
+        return f"{self.state} at step {self.reached[0]} of {self.reached[1]}" if self.reached else self.state
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """`frame` has a column per axis, then run, seed, state, step, metric, value (NaN where null was recorded).
+    """`frame` has a column per axis, then run, seed, state, step, metric, value (NaN where null was recorded), and no
+    rows of pruned runs: a mean over curves would jump where a rule took one away.
 
     `axes` are the spec's, and the extra keys of included cells, each with its levels in order. `runs` has each run
     once; `aliases` are the further places of the grid that a run fills, since several points may be one cell.
@@ -56,6 +60,17 @@ class Sweep:
     def missing(self) -> list[Entry]:
         """Planned runs that are not done, whatever the reason."""
         return [entry for entry in self.runs if entry.state != "done"]
+
+    @property
+    def pruned(self) -> list[Entry]:
+        """Planned runs that a rule stopped early, since they were behind."""
+        return [entry for entry in self.runs if entry.state == "pruned"]
+
+    @cached_property
+    def censored(self) -> set[str]:
+        """The runs of cells of which one was pruned: what is left of such a cell is no sample of it."""
+        cells = {tuple(entry.labels.values()) for entry in self.pruned}
+        return {entry.run for entry in self.runs if tuple(entry.labels.values()) in cells}
 
     @cached_property
     def baseline(self) -> dict[str, str]:
@@ -118,30 +133,46 @@ class Sweep:
         return self.baseline.get(axis, level) if level == NOT_SET else level
 
     def progress(self) -> str:
-        """Such as "33 of 36 runs done; 2 failed, 1 new"."""
+        """Such as "33 of 36 runs done; 2 failed, 1 new"; of a search: "0 of 15 fresh runs done"."""
         lack = Counter(entry.state for entry in self.missing)
-        rest = "; " + ", ".join(f"{number} {state}" for state, number in lack.items()) if lack else ""
-        return f"{len(self.runs) - len(self.missing)} of {len(self.runs)} runs done{rest}"
+        each = (f"{number} {state}{self._stopped() if state == 'pruned' else ''}" for state, number in lack.items())
+        rest = "; " + ", ".join(each) if lack else ""
+        searched = self.manifest.get("search") or {"studies": []}
+        later = sum(study["chosen"] is None for study in searched["studies"]) * len(self.manifest["seeds"])
+        kind = "fresh runs" if searched["studies"] else "runs"
+        return f"{len(self.runs) - len(self.missing)} of {len(self.runs) + later} {kind} done{rest}"
+
+    def _stopped(self) -> str:
+        """Where the pruned runs were stopped."""
+        steps, of = zip(*(entry.reached or (0, 0) for entry in self.pruned), strict=True)
+        at = f"step {steps[0]}" if len(set(steps)) == 1 else f"steps {min(steps)} to {max(steps)}"
+        return f" at {at} of {max(of)}"
 
 
 def load(
-    root: Path, name: str, metrics: Collection[str] | None = None, manifest: dict[str, Any] | None = None
+    root: Path,
+    name: str,
+    metrics: Collection[str] | None = None,
+    manifest: dict[str, Any] | None = None,
+    trials: bool = False,
 ) -> Sweep:
     """All metrics, or only those named. Raises FileNotFoundError where no sweep of that name was planned.
 
     Rows are in the order of the manifest's runs, of their steps, and of the metrics' names. `manifest` stands in for
-    the one that was written.
+    the one that was written. The runs are those that a verdict may be about; with `trials` a search's trials instead.
     """
     import numpy as np
     import pandas as pd
 
     manifest = manifest or read_manifest(root, name)
-    axes, entries, aliases = _entries(root, manifest)
+    axes, entries, aliases = _entries(root, manifest, trials)
+    kept = [entry for entry in entries if entry.state != "pruned"]
     wanted = None if metrics is None else {records.METRIC + metric for metric in metrics}
-    parts = _parts(root, name, "metrics", entries, _long, lambda column: wanted is None or column in wanted)
-    columns = _per_run(axes, entries, np.concatenate([part["rows"] for part in parts]))
+    folder = root / "sweeps" / name / ("cache_trials" if trials else "cache")  # one would make the other stale
+    parts = _parts(root, folder, "metrics", kept, frames.long, lambda column: wanted is None or column in wanted)
+    columns = frames.per_run(axes, kept, np.concatenate([part["rows"] for part in parts]))
     columns["step"] = np.concatenate([part["step"] for part in parts])
-    columns["metric"] = _merged([part["metric"] for part in parts])
+    columns["metric"] = frames.merged([part["metric"] for part in parts])
     columns["value"] = np.concatenate([part["value"] for part in parts])
     return Sweep(name, root / "sweeps" / name, manifest, axes, entries, pd.DataFrame(columns, copy=False), aliases)
 
@@ -156,116 +187,45 @@ def load_evals(root: Path, name: str) -> "pd.DataFrame":
     import pandas as pd
 
     axes, entries, _ = _entries(root, read_manifest(root, name))
-    parts = _parts(root, name, "evals", entries, _answers, lambda column: True)
-    columns = _per_run(axes, entries, np.concatenate([part["rows"] for part in parts]))
+    parts = _parts(root, root / "sweeps" / name / "cache", "evals", entries, frames.answers, lambda column: True)
+    columns = frames.per_run(axes, entries, np.concatenate([part["rows"] for part in parts]))
     columns["step"] = np.concatenate([part["step"] for part in parts])
     for text in ("benchmark", "mode"):
-        columns[text] = _merged([part[text] for part in parts])
+        columns[text] = frames.merged([part[text] for part in parts])
     for plain in ("question", "sample", "right"):
         columns[plain] = np.concatenate([part[plain] for part in parts])
     return pd.DataFrame(columns, copy=False)
 
 
 def _parts(
-    root: Path, name: str, kind: str, entries: list[Entry], shape: Callable[[cache.Part], _Rows], wanted: cache.Wanted
-) -> list[_Rows]:
-    """The columns of all runs, in parts; `rows` counts each run's."""
-    folder = root / "sweeps" / name / "cache"
+    root: Path,
+    at: Path,
+    kind: str,
+    entries: list[Entry],
+    shape: Callable[[cache.Part], frames.Rows],
+    wanted: cache.Wanted,
+) -> list[frames.Rows]:
+    """The columns of all runs, in parts that are kept in the folder `at`; `rows` counts each run's."""
     groups = cache.parts([(root / "runs" / entry.run, entry.state) for entry in entries]) or [[]]
 
-    def one(number: int) -> _Rows:
-        return shape(cache.read(folder, kind, number, groups[number], wanted))
+    def one(number: int) -> frames.Rows:
+        return shape(cache.read(at, kind, number, groups[number], wanted))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow and numpy do most of it without the interpreter's lock
         return list(pool.map(one, range(len(groups))))
 
 
-def _long(part: cache.Part) -> _Rows:
-    """One row per metric that a step has."""
-    import numpy as np
-
-    table = part.table
-    names = [name for name in table.column_names[1:] if table[name].null_count < table.num_rows]
-    values = np.empty((table.num_rows, len(names)))
-    present = np.empty(values.shape, bool)
-    for place, name in enumerate(names):
-        column = table[name].combine_chunks()
-        values[:, place] = column.to_numpy(zero_copy_only=False)
-        present[:, place] = column.is_valid() if column.null_count else True
-    kept = slice(None) if present.all() else present.ravel()
-    counts = present.sum(axis=1)
-    ends = np.concatenate([[0], np.cumsum(counts)])[np.cumsum([0, *part.rows])]
-    keys = np.tile(np.arange(len(names), dtype=np.int16), table.num_rows)[kept]
-    return {
-        "rows": np.diff(ends),
-        "step": np.repeat(table["step"].to_numpy(), counts),
-        "metric": (keys, [name.removeprefix(records.METRIC) for name in names]),
-        "value": values.ravel()[kept],
-    }
-
-
-def _answers(part: cache.Part) -> _Rows:
-    import numpy as np
-
-    table = part.table
-    types = {"step": np.int32, "question": np.int32, "sample": np.int16, "right": np.bool_}
-    rows: _Rows = {"rows": np.array(part.rows, np.int64)}
-    for name, kind in types.items():  # no run has been evaluated: there is only the step
-        rows[name] = table[name].to_numpy().astype(kind) if name in table.column_names else np.empty(0, kind)
-    for name in ("benchmark", "mode"):
-        rows[name] = np.empty(0, np.int16), []
-        if name in table.column_names:
-            column = table[name].combine_chunks()
-            used, codes = np.unique(column.indices.to_numpy(), return_inverse=True)
-            rows[name] = codes.astype(np.int16), column.dictionary.take(used).to_pylist()
-    return rows
-
-
-def _merged(parts: "list[tuple[np.ndarray, list[str]]]") -> "pd.Categorical":
-    """Codes and names of each part as one column; its levels are the names in alphabetical order."""
-    import numpy as np
-    import pandas as pd
-
-    levels = sorted({name for _, names in parts for name in names})
-    place = {name: code for code, name in enumerate(levels)}
-    codes = [
-        codes if names == levels else np.array([place[name] for name in names], np.int16)[codes]
-        for codes, names in parts
-    ]
-    return pd.Categorical.from_codes(np.concatenate(codes), levels)
-
-
-def _per_run(axes: dict[str, list[str]], entries: list[Entry], rows: "np.ndarray") -> dict[str, Any]:
-    """What is the same in all of a run's `rows`."""
-    import numpy as np
-
-    columns: dict[str, Any] = {
-        axis: _column([entry.labels[axis] for entry in entries], rows, levels) for axis, levels in axes.items()
-    }
-    ids, states = [entry.run for entry in entries], [entry.state for entry in entries]
-    columns["run"] = _column(ids, rows, ids)
-    columns["seed"] = np.repeat(np.array([entry.seed for entry in entries], np.int64), rows)
-    columns["state"] = _column(states, rows, list(dict.fromkeys(states)))
-    return columns
-
-
-def _column(per_run: list[str], rows: "np.ndarray", levels: list[str]) -> "pd.Categorical":
-    """The run's text repeated for each of its rows, one byte or so a row."""
-    import numpy as np
-    import pandas as pd
-
-    short = pd.Categorical(per_run, categories=list(dict.fromkeys(levels)))
-    return pd.Categorical.from_codes(np.repeat(short.codes, rows), dtype=short.dtype)
-
-
-def _entries(root: Path, manifest: dict[str, Any]) -> tuple[dict[str, list[str]], list[Entry], tuple[Entry, ...]]:
+def _entries(
+    root: Path, manifest: dict[str, Any], trials: bool = False
+) -> tuple[dict[str, list[str]], list[Entry], tuple[Entry, ...]]:
     """The runs with their states, their aliases, and the axes filled up with what only some of the runs carry.
 
     A conditional axis leaves some runs without a level, an included cell brings keys of its own; both would
     otherwise pass for replicates of other cells.
     """
     axes = {axis: [str(level) for level in levels] for axis, levels in manifest["axes"].items()}
-    labels = [_texts(run["labels"]) for run in manifest["runs"]]
+    runs = [run for run in manifest["runs"] if bool(run.get("trial")) == trials]
+    labels = [_texts(run["labels"]) for run in runs]
     also = [(alias["cell"], _texts(alias["labels"])) for alias in manifest.get("aliases", [])]
     every = [*labels, *(given for _, given in also)]
     for given in every:
@@ -276,15 +236,17 @@ def _entries(root: Path, manifest: dict[str, Any]) -> tuple[dict[str, list[str]]
     for axis, levels in axes.items():
         if any(axis not in given for given in every) and NOT_SET not in levels:
             levels.append(NOT_SET)
-    states: dict[str, str] = {run["run"]: Run(root / "runs" / run["run"]).state() for run in manifest["runs"]}
+    statuses = {run["run"]: Run(root / "runs" / run["run"]).status() for run in runs}
 
     def entry(run: dict[str, Any], given: dict[str, str]) -> Entry:
-        return Entry(run["run"], run["seed"], states[run["run"]], {axis: given.get(axis, NOT_SET) for axis in axes})
+        status, levels = statuses[run["run"]], {axis: given.get(axis, NOT_SET) for axis in axes}
+        reached = (status.get("step", 0), status.get("steps", 0)) if status["state"] == "pruned" else None
+        return Entry(run["run"], run["seed"], status["state"], levels, reached)
 
     by_cell: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for run in manifest["runs"]:
+    for run in runs:
         by_cell[run.get("cell", "")].append(run)
-    entries = [entry(run, given) for run, given in zip(manifest["runs"], labels, strict=True)]
+    entries = [entry(run, given) for run, given in zip(runs, labels, strict=True)]
     return axes, entries, tuple(entry(run, given) for cell, given in also for run in by_cell[cell])
 
 

@@ -5,7 +5,7 @@ Sentences and cells are those of `report.py`. Leaves out: drawing (`drawn.py` ke
 
 from pathlib import Path
 
-from analysis import clock, drawn, fractional, fractional_text, report, text
+from analysis import averaged, clock, drawn, fractional_text, report, savings, search_text, text
 from harness.store import write_atomic
 
 
@@ -14,11 +14,12 @@ def write(root: Path, name: str) -> Path:
     judged = report.judge(root, name)
     sweep = judged.sweep
     lines = [f"# {sweep.manifest['question']}", "", f"Source: {sweep.manifest['source'] or 'not stated'}. "]
-    lines[-1] += f"Sweep `{sweep.name}`, scale {sweep.manifest['scale']}: {sweep.progress()}."
+    lines[-1] += f"Sweep `{sweep.name}`, scale {sweep.manifest['scale']}: {report.progress(judged)}."
     lines += ["", *(line for sentence in report.remarks(judged) for line in (sentence, ""))]
+    lines += search_text.markdown(sweep, judged.search)
     if any(c.effect for c in judged.contrasts):
-        lines += fractional_text.markdown(judged) if fractional.design(sweep) else []
-        for axis in sweep.baseline if not fractional.design(sweep) else ():
+        lines += fractional_text.markdown(judged) if averaged.of(sweep) else []
+        for axis in sweep.baseline if not averaged.of(sweep) else ():
             lines += _tables(judged, axis)
     lines += _claims(judged)
     if figures := drawn.existing(sweep):
@@ -31,6 +32,7 @@ def write(root: Path, name: str) -> Path:
         lines += ["## Missing", "", *text.markdown_table(header, report.missing_rows(sweep)), ""]
     if time := clock.spent(root, sweep):
         lines += ["## Time", "", f"{time}.", ""]
+        lines += [line for sentence in savings.said(root, sweep) for line in (sentence, "")]
     if sentences := report.method(sweep):
         lines += ["## Method", "", *(f"- {sentence}" for sentence in sentences), ""]
     path = sweep.folder / "report.md"

@@ -10,7 +10,7 @@ from analysis import claims, report
 from analysis import verdict as judging
 
 OF_CLAIMS = ("supported", "supported in part", "contradicted", "no difference", "undecided", "not testable here")
-OF_ARMS = ("trick", "trap", "neutral", "inconclusive", "description only")
+OF_ARMS = ("trick", "trap", "neutral", "inconclusive", "description only", "pruned")
 WORDS = (*OF_CLAIMS, *OF_ARMS)
 SHOWN = 4  # names of each kind before "and n more"
 

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis import claims, style, text, verdict
+from analysis import claims, sequential, style, text, verdict
 from analysis.claims import Claim, Finding
 from analysis.load import Sweep
 from analysis.panels import Drawing
@@ -38,10 +38,10 @@ def of_claims(sweep: Sweep, found: list[Claim]) -> Drawing | None:
         return None
     end = sweep.manifest["endpoint"]
     said = (
-        f"Paired differences over {len(sweep.manifest['seeds'])} seeds with 95 % t intervals, cut at the frame where "
-        f"they reach far beyond it ({end['metric']}: mean of the last {end['last']} evaluations unless named "
-        "otherwise; other metrics: mean height of the curve). Grey: ± margin of practical equality. Mark: what the "
-        "finding says of the claim."
+        f"Paired differences over {sequential.seeds(sweep.manifest)}, {sequential.interval(sweep.manifest)}, cut at "
+        f"the frame where intervals reach far beyond it ({end['metric']}: mean of the last {end['last']} evaluations "
+        "unless named otherwise; other metrics: mean height of the curve). Grey: ± margin of practical equality. "
+        "Mark: what the finding says of the claim."
     )
     untested = [claim.id for claim in found if not claim.findings]
     said += f" Not testable here: {', '.join(untested)}." if untested else ""

@@ -8,7 +8,7 @@ readings (`scores.py`).
 import math
 from typing import TYPE_CHECKING, Any
 
-from analysis import averages, panels, scores, stats, style, text, tokens
+from analysis import averages, panels, scores, sequential, stats, style, text, tokens
 from analysis.averages import BySeed
 from analysis.load import Sweep
 from analysis.panels import Drawing
@@ -30,6 +30,7 @@ def draw(sweep: Sweep) -> Drawing | None:
         "Change against the baseline, paired by seed; large: mean over strata with 95 % t intervals over seeds (three "
         "or more), small: each stratum. Tokens: all that the run generated for training; seconds: wall clock of its "
         "steps, which other work on the machine disturbs. Upper left is better and cheaper."
+        + sequential.beside(sweep.manifest)
     )
     return Drawing(_plot(sweep, data), data, said)
 
@@ -38,7 +39,7 @@ def table(sweep: Sweep) -> "pd.DataFrame":
     """axis, arm, stratum ("mean": over all of the arm's), cost, x, x_low, x_high (%), y, y_low, y_high, n (seeds).
 
     y is the endpoint's difference in shown units. Intervals are NaN under three seeds; a cost that is not recorded has
-    no rows.
+    no rows, nor has the mean of an arm that was pruned somewhere.
     """
     import pandas as pd
 
@@ -49,13 +50,14 @@ def table(sweep: Sweep) -> "pd.DataFrame":
     rows = []
     for cost, by_run in _spent(sweep).items():
         changes = averages.effects(sweep, by_run, averages.change)
-        both = [(y.axis, y.arm, y.stratum, x.values, y.values) for x, y in zip(changes, effects, strict=True)]
+        both = list(zip(changes, effects, strict=True))
         for key in averages.arms(sweep, effects):
-            ours = [(stratum, x, y) for axis, arm, stratum, x, y in both if (axis, arm) == key and x and y]
-            rows += [_row(*key, panels.title(sweep, stratum), cost, x, y) for stratum, x, y in ours]
-            rows.append(
-                _row(*key, MEAN, cost, averages.mean([x for _, x, _ in ours]), averages.mean([y for *_, y in ours]))
-            )
+            planned = [(x, y) for x, y in both if (y.axis, y.arm) == key]
+            ours = [(x, y) for x, y in planned if x.values and y.values]
+            rows += [_row(*key, panels.title(sweep, y.stratum), cost, x.values, y.values) for x, y in ours]
+            if not any(y.pruned for _, y in planned):
+                means = [averages.mean([pair[side].values for pair in ours]) for side in (0, 1)]
+                rows.append(_row(*key, MEAN, cost, *means))
     return pd.DataFrame([row for row in rows if row])
 
 

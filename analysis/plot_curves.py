@@ -5,7 +5,7 @@ Takes the finished numbers of `tables.curve_table` or `tables.benchmark_table`. 
 
 from typing import TYPE_CHECKING, Any
 
-from analysis import panels, stats, style, tables
+from analysis import panels, sequential, style, tables
 from analysis.load import Sweep
 from analysis.panels import Drawing
 
@@ -22,7 +22,7 @@ def by_axis(sweep: Sweep, figure: str, width: float = style.WIDTH) -> Drawing | 
     data = tables.curve_table(sweep, what)
     if data.empty:
         return None
-    said = caption(data) + panels.held(sweep, what.lines)
+    said = caption(sweep, data) + panels.held(sweep, what.lines)
     return Drawing(plot(sweep, what, data, width), data, said)
 
 
@@ -35,7 +35,7 @@ def benchmarks(sweep: Sweep, figure: str, width: float = style.WIDTH) -> Drawing
     data = tables.benchmark_table(sweep, what)
     if data.empty:
         return None
-    said = caption(data) + " Every panel has an accuracy axis of its own." + panels.held(sweep, what.lines)
+    said = caption(sweep, data) + " Every panel has an accuracy axis of its own." + panels.held(sweep, what.lines)
     return Drawing(plot(sweep, what, data, max(width, style.WIDTH)), data, said)
 
 
@@ -118,9 +118,10 @@ def _bound(axes: Any, data: "pd.DataFrame", ticks: int) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(min(4, ticks), integer=True, steps=[1, 2, 2.5, 5, 10]))
 
 
-def caption(data: "pd.DataFrame") -> str:
+def caption(sweep: Sweep, data: "pd.DataFrame") -> str:
     low, high = int(data["n"].min()), int(data["n"].max())
-    bands = ", ".join(stats.BANDS[band] for band in dict.fromkeys(data["band"]) if band in stats.BANDS)
+    known = sequential.bands(sweep.manifest)
+    bands = ", ".join(known[band] for band in dict.fromkeys(data["band"]) if band in known)
     seeds = f"{low}" if low == high else f"{low} to {high}"
     return (
         f"Lines: mean of {seeds} seed{'s' if high > 1 else ''}, each smoothed (centred 11-step mean, then exponential "

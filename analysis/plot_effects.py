@@ -5,7 +5,7 @@ Takes the judged contrasts of `verdict.py`. Leaves out: estimation and files.
 
 from typing import Any
 
-from analysis import style, tables, verdict
+from analysis import sequential, style, tables, verdict
 from analysis.load import Sweep
 from analysis.panels import Drawing
 
@@ -107,6 +107,8 @@ def _forest(
     axes.axvline(0, color="#999999", linewidth=0.7, zorder=1)
     reach = [-factor * margin, factor * margin]
     for place, c in found.items():
+        if place in rows and c.word == "pruned":
+            _beside(axes, rows[place], c, long, style.WORDS["pruned"][0])
         if c.effect is None or place not in rows:
             continue
         y, (colour, marker, _) = rows[place], style.WORDS[c.word]
@@ -120,18 +122,25 @@ def _forest(
         axes.plot(
             factor * c.effect.mean, y, marker, color=colour, markerfacecolor=face, markersize=size, mew=1, zorder=4
         )
-        axes.text(
-            1.02, y, _short(c, long), transform=axes.get_yaxis_transform(), va="center", color=colour, fontsize=6.5
-        )
+        _beside(axes, y, c, long, colour)
     room = 0.08 * (max(reach) - min(reach))
     axes.set_xlim(min(reach) - room, max(reach) + room)
 
 
+def _beside(axes: Any, y: float, c: verdict.Contrast, long: bool, colour: str) -> None:
+    said = _short(c, long)
+    axes.text(1.02, y, said, transform=axes.get_yaxis_transform(), va="center", color=colour, fontsize=6.5)
+
+
 def _short(c: verdict.Contrast, long: bool) -> str:
+    if c.word == "pruned":
+        return f"pruned, {c.pruned} run{'s' if c.pruned != 1 else ''}" if long else c.word
     pairs = c.effect.n if c.effect else 0
     few = f" (n = {pairs})" if c.missing_pairs or pairs < verdict.MIN_PAIRS else ""
     if not long:
         return c.word if c.word != "description only" else ""
+    if c.given_up:
+        return f"inconclusive, given up{few}"
     if c.word == "inconclusive":
         more = "99 or more" if c.seeds_more is None or c.seeds_more > 99 else str(c.seeds_more)
         return f"inconclusive, +{more} seed{'s' if more != '1' else ''}{few}"
@@ -142,8 +151,8 @@ def _short(c: verdict.Contrast, long: bool) -> str:
 def caption(sweep: Sweep) -> str:
     end = sweep.manifest["endpoint"]
     return (
-        f"Paired differences over {len(sweep.manifest['seeds'])} seeds (mean of the last {end['last']} evaluations; "
-        f"for entropy, mean height of the curve). Thick: 95 % t interval; thin: at Holm's level "
-        f"over an axis's rows, cut at the frame. Grey: ± margin ({end['margin']:g}; entropy "
+        f"Paired differences over {sequential.seeds(sweep.manifest)} (mean of the last {end['last']} evaluations; "
+        f"for entropy, mean height of the curve). Thick: {sequential.interval(sweep.manifest)}; thin: at Holm's "
+        f"level over an axis's rows, cut at the frame. Grey: ± margin ({end['margin']:g}; entropy "
         f"{verdict.ENTROPY_MARGIN:g} nats). +: about how many seeds more would settle it."
     )

@@ -8,7 +8,7 @@ Leaves out: single strata (`plot_effects.py`).
 import math
 from typing import TYPE_CHECKING, Any
 
-from analysis import averages, factors, fractional, panels, scores, stats, style, text
+from analysis import averages, factors, fractional, panels, sampled, scores, sequential, stats, style, text
 from analysis.load import Sweep
 from analysis.panels import Drawing
 
@@ -29,7 +29,7 @@ def main_effects(sweep: Sweep) -> Drawing | None:
         f"Difference in {sweep.manifest['endpoint']['metric']} from the baseline, averaged over "
         f"all strata in which the arm is compared (models, data; other arms at {_others(sweep)}) within each seed; "
         "95 % t interval over seeds (three or more). A mean over unlike models may hide opposite effects: "
-        f"see `interactions`. {_grey(sweep)}"
+        f"see `interactions`. {_grey(sweep)}{sequential.beside(sweep.manifest)}"
     )
     return Drawing(_forest(sweep, data), data, said)
 
@@ -46,6 +46,7 @@ def interactions(sweep: Sweep) -> Drawing | None:
         "or whatever else varies, averaged within each seed over the strata of "
         f"that level; 95 % t interval over seeds (three or more). {_grey(sweep)} p, ω²: whether the arms' effects "
         "depend on it, by analysis of variance of the part that is crossed, seeds and strata as blocks; uncorrected."
+        f"{sequential.beside(sweep.manifest)}"
     )
     return Drawing(_lines(sweep, data), data, said)
 
@@ -62,11 +63,12 @@ def table(sweep: Sweep) -> "pd.DataFrame":
     if of := fractional.design(sweep):
         return _of_fraction(sweep, of, factor)
     score = {r: factor * v for r, v in scores.run_scores(sweep, end["metric"], scores.reader(sweep, "last")).items()}
-    every = [e for e in averages.effects(sweep, score, averages.difference) if e.values]
+    every = averages.effects(sweep, score, averages.difference)
     rows = []
     for axis, arm in averages.arms(sweep, every):
         ours = [e for e in every if (e.axis, e.arm) == (axis, arm)]
-        for by, level, chosen in _cuts(sweep, ours):
+        for by, level, cut in _cuts(sweep, [e for e in ours if e.values or e.pruned]):
+            chosen = averages.whole(cut)
             values = list(averages.mean([e.values for e in chosen]).values())
             if values:
                 found = stats.paired(values)
@@ -123,6 +125,8 @@ def _grey(sweep: Sweep) -> str:
 
 
 def _others(sweep: Sweep) -> str:
+    if sampled.design(sweep):
+        return "the levels that were sampled"
     return "both of their levels" if fractional.design(sweep) else "their baseline"
 
 

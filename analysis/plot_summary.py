@@ -8,7 +8,7 @@ differences (`plot_effects.py`).
 import math
 from typing import TYPE_CHECKING, Any
 
-from analysis import panels, scores, stats, style, text
+from analysis import panels, scores, sequential, stats, style, text
 from analysis.load import Sweep
 from analysis.panels import Drawing
 
@@ -38,6 +38,7 @@ def _draw(sweep: Sweep, axis: str, width: float) -> Drawing | None:
         f"{end['metric']}, mean of the last {end['last']} evaluations. Large: mean over seeds with a 95 % t interval "
         "(three seeds or more); small: each seed. Intervals are of each arm alone; differences, which pair seeds, are "
         "in the figure `effects`. Line: mean of the baseline."
+        f"{sequential.beside(sweep.manifest)}"
     )
     return Drawing(_plot(sweep, axis, strata, data, width), data, said + panels.held(sweep, axis))
 

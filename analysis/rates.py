@@ -10,7 +10,8 @@ A run has collapsed if it
     froze      its entropy, mean of the last 11 steps, is under FLOOR: it says the same whatever is sampled.
 
 The first that holds is named. Wilson intervals, Fisher's exact test (two-sided; it does not use the pairing by seed).
-Runs that have not ended, or ended without a curve, are not counted. Leaves out: means (`verdict.py`).
+Runs that have not ended, or ended without a curve, are not counted, nor are those of a cell of which one was pruned.
+Leaves out: means (`verdict.py`).
 """
 
 import math
@@ -18,7 +19,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analysis import fractional, scores, stats
+from analysis import averaged, scores, stats
 from analysis.load import Entry, Sweep
 from analysis.verdict import ENTROPY
 
@@ -65,7 +66,7 @@ def rates(sweep: Sweep, axis: str, ended: dict[str, str] | None = None) -> list[
     `ended` is what `ends` gives, for one who asks of several axes.
     """
     ended = ends(sweep) if ended is None else ended
-    baseline, sides = sweep.baseline[axis], fractional.sides(sweep, axis) or scores.sides(sweep, axis)
+    baseline, sides = sweep.baseline[axis], averaged.sides(sweep, axis) or scores.sides(sweep, axis)
     apart = [
         _rate(sweep.shown(side.stratum), axis, side.arm, baseline, _of(ended, side.ours), _of(ended, side.theirs))
         for side in sides
@@ -85,6 +86,8 @@ def ends(sweep: Sweep, lost: float = LOST, least: float = LEAST, floor: float = 
     curves, entropy = scores.curves(sweep, end["metric"]), scores.curves(sweep, ENTROPY)
     found = {}
     for entry in sweep.runs:
+        if entry.run in sweep.censored:
+            continue
         if entry.state == "diverged":
             found[entry.run] = "diverged"
         elif entry.run in curves and curves[entry.run].notna().any():

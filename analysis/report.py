@@ -11,7 +11,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis import claims, fractional, fractional_verdict, sequential, style, tables, text
+from analysis import (
+    averaged,
+    claims,
+    fractional,
+    fractional_verdict,
+    futility,
+    sampled_verdict,
+    search_arms,
+    search_text,
+    sequential,
+    style,
+    tables,
+    text,
+)
 from analysis import verdict as judging
 from analysis.load import Entry, Sweep, load, read_manifest
 from harness.store import write_atomic
@@ -28,6 +41,7 @@ class Judged:
     contrasts: list[judging.Contrast]
     claims: list[claims.Claim]
     interactions: list[judging.Contrast] = field(default_factory=list)  # of a fraction
+    search: list[search_arms.Arm] = field(default_factory=list)
 
     def table(self, axis: str, read: str, metric: str) -> list[judging.Contrast]:
         return [c for c in self.contrasts if (c.axis, c.read, c.metric) == (axis, read, metric)]
@@ -50,16 +64,22 @@ def judge(root: Path, name: str, more: Collection[str] = ()) -> Judged:
 
 def judged(sweep: Sweep) -> Judged:
     """A sweep that has been loaded, with the metrics that it takes at least; writes nothing."""
-    return Judged(sweep, judging.judge(sweep), claims.check(sweep), fractional_verdict.judge(sweep, order=2))
+    found, tested = judging.judge(sweep), claims.check(sweep)
+    return Judged(sweep, found, tested, fractional_verdict.judge(sweep, order=2), search_arms.read(sweep))
 
 
 # -- what is said --------------------------------------------------------------------------------------------------
 
 
+def progress(judged: Judged) -> str:
+    """Such as "33 of 36 runs done; 2 failed, 1 new"; of a search its trials first."""
+    return search_text.progress(judged.search) + judged.sweep.progress()
+
+
 def remarks(judged: Judged) -> list[str]:
     """What a reader has to know before the numbers."""
-    sweep = judged.sweep
-    said = fractional_verdict.remarks(sweep)
+    sweep, waits = judged.sweep, search_text.waits(judged.search)
+    said = [*fractional_verdict.remarks(sweep), *sampled_verdict.remarks(sweep), *search_text.remarks(judged.search)]
     if controls := [axis for axis in sweep.baseline if axis in sweep.controls]:
         what = "This sweep" if len(controls) == len(sweep.baseline) else f"The axis {' and '.join(controls)}"
         said.append(
@@ -68,9 +88,9 @@ def remarks(judged: Judged) -> list[str]:
         )
     if not sweep.baseline:
         said.append("Nothing to compare: the spec names no baseline.")
-    elif not judged.contrasts:
+    elif not judged.contrasts and not waits:
         said.append("Nothing to compare: no stratum holds the baseline and another arm.")
-    elif not any(c.effect for c in judged.contrasts):
+    elif not any(c.effect or c.pruned for c in judged.contrasts) and not waits:
         said.append(NOTHING_YET)
     coming = sum(entry.state in ("new", "running", "stopped", "stale") for entry in sweep.missing)
     if coming and any(c.effect for c in judged.headline()):
@@ -81,14 +101,29 @@ def remarks(judged: Judged) -> list[str]:
     lone = [", ".join(f"{axis} {level}" for axis, level in one.items()) for one in judging.without_baseline(sweep)]
     said += [f"Not compared: {one}." for one in lone[:MOST]]
     said += [f"Not compared for want of a baseline: {len(lone) - MOST} more places."] if len(lone) > MOST else []
-    torn = [c for c in judged.headline() if (c.arm_diverged or c.baseline_diverged) and not fractional.design(sweep)]
+    torn = [c for c in judged.headline() if (c.arm_diverged or c.baseline_diverged) and not averaged.of(sweep)]
     for c in torn[:MOST]:
         said.append(
             f"{', '.join([*c.stratum.values(), c.arm])}: {c.arm_diverged} of its runs diverged and "
             f"{c.baseline_diverged} of the baseline's; the difference shown is that of the pairs that survived."
         )
     said += [f"Runs diverged in {len(torn) - MOST} more comparisons."] if len(torn) > MOST else []
-    return said
+    return said + _pruned(sweep)
+
+
+def _pruned(sweep: Sweep) -> list[str]:
+    """That runs were stopped early, by which rule, and what that does to the numbers."""
+    if not sweep.pruned:
+        return []
+    knobs = sweep.manifest.get("prune")
+    rule = f"the rule {knobs['rule']}, after {knobs['after']} steps" if knobs else "the rule of another sweep"
+    one = len(sweep.pruned) == 1
+    return [
+        f"Pruned: {len(sweep.pruned)} of {len(sweep.runs)} runs {'was' if one else 'were'} stopped early, by {rule}, "
+        f"since {'it' if one else 'they'} fell behind. What is left of such an arm was chosen by how well it did, so "
+        "that it is not judged: its word is pruned, and no number, curve or average has those runs. "
+        f"`retry {sweep.name} RUN` trains one on."
+    ]
 
 
 def at_equal_tokens(judged: Judged) -> list[str]:
@@ -107,12 +142,14 @@ def _where(c: judging.Contrast) -> tuple[str, ...]:
 
 
 def method(sweep: Sweep) -> list[str]:
+    searched = search_text.method(sweep)
     if not sweep.baseline:
-        return []
-    if fractional.design(sweep):
-        return fractional_verdict.method(sweep)
+        return searched
+    if averaged.of(sweep):
+        return fractional_verdict.method(sweep) if fractional.design(sweep) else sampled_verdict.method(sweep)
     end, stop = sweep.manifest["endpoint"], sweep.manifest.get("stop")
     return [
+        *searched,
         f"Differences are paired by seed ({len(sweep.manifest['seeds'])} planned): arms of one seed share prompts, "
         f"their order and sampling noise. {sequential.said(stop) if stop else 'Intervals: 95 % t over seeds.'}",
         "trick, trap: p < .05 after Holm's correction over all rows of an axis on one metric. neutral: 90 % interval "
@@ -124,8 +161,12 @@ def method(sweep: Sweep) -> list[str]:
 
 
 def _word(c: judging.Contrast) -> str:
-    """The verdict with its glyph, and the seeds that would settle it."""
+    """The verdict with its glyph, and the seeds that would settle it, or the chance by which it was given up."""
     word = f"{style.WORDS[c.word][2]} {c.word}"
+    if c.pruned:
+        return f"{word}, {text.plural(c.pruned, 'run')}"
+    if c.given_up:
+        return f"{word}, given up ({futility.percent(c.chance)})"
     if c.word in ("inconclusive", "description only"):
         more = "99+" if c.seeds_more is None or c.seeds_more > 99 else c.seeds_more
         return f"{word}, +{more} seed{'s' if more != 1 else ''}"
@@ -192,7 +233,8 @@ def where(f: claims.Finding) -> str:
 def found(f: claims.Finding) -> str:
     factor, digits, unit = text.scale(f.metric)
     few = f.effect is None or f.effect.n < judging.MIN_PAIRS
-    measured = f"{text.interval(f.effect, factor, digits)} {unit}" if f.effect else "no pair of runs"
+    nothing = f"{text.plural(f.pruned, 'run')} pruned" if f.pruned else "no pair of runs"
+    measured = f"{text.interval(f.effect, factor, digits)} {unit}" if f.effect else nothing
     small = " (within margin)" if f.within_margin and f.outcome == "supported" and "no" not in f.expect else ""
     return f"{measured}{f' (n = {f.effect.n})' if few and f.effect else ''}, {f.outcome}{small}"
 
@@ -213,7 +255,7 @@ def labels(sweep: Sweep, entry: Entry) -> list[str]:
 
 
 def missing_rows(sweep: Sweep) -> list[list[str]]:
-    return [[e.run, e.state, *labels(sweep, e), str(e.seed)] for e in sweep.missing]
+    return [[e.run, e.said, *labels(sweep, e), str(e.seed)] for e in sweep.missing]
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
@@ -236,6 +278,7 @@ def as_json(judged: Judged) -> str:
         "design": sweep.manifest.get("design", {}),
         "contrasts": [asdict(c) for c in judged.contrasts],
         "interactions": [asdict(c) for c in judged.interactions],
+        "search": [asdict(arm) for arm in judged.search],
         "claims": [asdict(c) for c in judged.claims],
         "missing": [asdict(entry) for entry in sweep.missing],
     }

@@ -7,7 +7,7 @@ the other run's curve by linear interpolation over tokens. Leaves out: what the 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -60,9 +60,20 @@ def sides(sweep: Sweep, axis: str) -> list[Side]:
     ]
 
 
-def curves(sweep: Sweep, metric: str) -> "dict[str, pd.Series]":
-    """run id -> its curve by step, of finished runs only: a part of a curve is no endpoint."""
+def is_censored(*sides: Iterable[Entry]) -> bool:
+    """Whether some run of a comparison was pruned: what is left of it says nothing."""
+    return any(entry.state == "pruned" for side in sides for entry in side)
+
+
+def curves(sweep: Sweep, metric: str, survivors: bool = False) -> "dict[str, pd.Series]":
+    """run id -> its curve by step, of finished runs only: a part of a curve is no endpoint.
+
+    Without those of a cell of which a run was pruned, unless `survivors` are asked for: the rest of it is chosen by how
+    well it did.
+    """
     frame = sweep.frame[(sweep.frame["metric"] == metric) & (sweep.frame["state"] == "done")]
+    if sweep.censored and not survivors:
+        frame = frame[~frame["run"].isin(sweep.censored)]
     by_run = frame.set_index("step").groupby("run", observed=True)["value"]
     return {str(run): curve for run, curve in by_run}
 
@@ -76,15 +87,15 @@ def reader(sweep: Sweep, read: str) -> Endpoint:
     raise ValueError(f"no reading '{read}' of a single run (there are: last, area)")
 
 
-def run_scores(sweep: Sweep, metric: str, endpoint: Endpoint) -> dict[str, float]:
-    """run id -> endpoint of its curve, of finished runs only; NaN where the curve is too short."""
-    return {run: endpoint(curve) for run, curve in curves(sweep, metric).items()}
+def run_scores(sweep: Sweep, metric: str, endpoint: Endpoint, survivors: bool = False) -> dict[str, float]:
+    """run id -> endpoint of its curve, of the runs that `curves` has; NaN where the curve is too short."""
+    return {run: endpoint(curve) for run, curve in curves(sweep, metric, survivors).items()}
 
 
 def both(sweep: Sweep, metric: str, read: str) -> Both:
-    """What gives the two numbers of a pair of runs by one of READS."""
+    """What gives the two numbers of a pair of runs by one of READS; who asks sees to pruned runs (`is_censored`)."""
     if read != "tokens":
-        return _looked_up(run_scores(sweep, metric, reader(sweep, read)))
+        return _looked_up(run_scores(sweep, metric, reader(sweep, read), survivors=True))
     by, last = by_tokens(sweep, metric), sweep.manifest["endpoint"]["last"]
 
     def at_equal_tokens(arm: str, baseline: str) -> tuple[float, float]:

@@ -45,13 +45,45 @@ def tests(manifest: dict[str, Any]) -> tuple[PairedTest, Callable[[Sequence[floa
 
 def said(stop: dict[str, Any]) -> str:
     """How the manifest's `stop` was judged, for the reports."""
-    rounds, seeds = stop["round"], f"{stop['first']} … {max(stop['wanted'].values(), default=0)}"
-    looks = f"{rounds} round{'s' if rounds != 1 else ''} so far, {seeds} seeds of at most {stop['max_seeds']}"
+    rounds, most, futility = stop["round"], stop["max_seeds"], stop.get("futility")
+    looks = f"{rounds} round{'s' if rounds != 1 else ''} so far, {seeds({'stop': stop})} of at most {most}"
+    given_up = (
+        f" Given up (p): undecided, and the chance p that seeds up to {most} decide it is under {100 * futility:g} %."
+        if futility
+        else ""
+    )
     return (
         f"Sequential design ({looks}): seeds were added only where nothing was decided; n is each contrast's own. "
         "Intervals and p are widened for peeking: 95 % over all looks together, by a group-sequential t test. A "
-        "difference that was decided early looks a little larger than it is."
+        f"difference that was decided early looks a little larger than it is.{given_up}"
     )
+
+
+def seeds(manifest: dict[str, Any]) -> str:
+    """Such as "3 seeds", or "3 … 6 seeds" where some cells were given more."""
+    if stop := manifest.get("stop"):
+        return f"{stop['first']} … {max(stop['wanted'].values(), default=0)} seeds"
+    return f"{len(manifest['seeds'])} seeds"
+
+
+def interval(manifest: dict[str, Any]) -> str:
+    """What the intervals of a sweep's differences are, for captions and footnotes."""
+    return "95 % interval over all looks together" if manifest.get("stop") else "95 % t interval over seeds"
+
+
+def beside(manifest: dict[str, Any]) -> str:
+    """A sentence for means and fits that are not judged, empty where seeds were not added by results."""
+    return (
+        " Seeds were added where nothing was decided: unequally, and these intervals are not widened for it."
+        if manifest.get("stop")
+        else ""
+    )
+
+
+def bands(manifest: dict[str, Any]) -> dict[str, str]:
+    """`stats.BANDS` of single arms, as they are in this sweep."""
+    note = " (not widened for the looks of `stop`)" if manifest.get("stop") else ""
+    return fixed.BANDS | {"t": fixed.BANDS["t"] + note}
 
 
 def share(n: float, most: int) -> float:

@@ -119,7 +119,10 @@ def seeds_needed(effect: float, sd: float, power: float = 0.8, alpha: float = 0.
 
 
 def detectable(sd: float, n: int, power: float = 0.8, alpha: float = 0.05) -> float:
-    """The smallest true difference that n pairs find with `power` (minimum detectable effect); NaN for n < 2."""
+    """The smallest true difference that n pairs find with `power` (minimum detectable effect); NaN for n < 2.
+
+    inf where alpha is so small that no difference of less than 30 standard errors is found.
+    """
     return math.nan if n < 2 else sd * _detectable(n, power, alpha)
 
 
@@ -128,6 +131,8 @@ def _detectable(n: int, power: float, alpha: float) -> float:
     """In standard deviations; a sweep asks for the same few n again and again."""
     from scipy.optimize import brentq
 
+    if _power(100.0, 1.0, n, alpha) < power:
+        return math.inf
     return float(brentq(lambda d: _power(d, 1.0, n, alpha) - power, 1e-6, 100.0))
 
 

@@ -20,6 +20,7 @@ WORDS: dict[str, tuple[str, str, str]] = {
     "neutral": ("#444444", "o", "○"),
     "inconclusive": ("#8A8A8A", "D", "?"),
     "description only": ("#8A8A8A", "|", "·"),
+    "pruned": ("#7A6A00", "X", "✂"),
     "higher": ("#0072B2", ">", "↑"),
     "lower": ("#7A5195", "<", "↓"),
 }

@@ -6,7 +6,7 @@ Sentences and cells are those of `report.py`, layout is that of `text.py`. Leave
 from itertools import groupby
 from pathlib import Path
 
-from analysis import claims, fractional, fractional_text, report, style, text
+from analysis import averaged, claims, fractional_text, report, search_text, style, text
 from analysis import verdict as judging
 from analysis.load import Sweep
 
@@ -25,13 +25,14 @@ def said(judged: report.Judged, everything: bool = False) -> str:
     beside = everything or len(sweep.baseline) <= report.FEW_AXES
     source = sweep.manifest["source"]
     lines = [*text.wrap(sweep.manifest["question"]), *(text.wrap(f"Source: {source}") if source else [])]
-    lines += [f"{sweep.name}, scale {sweep.manifest['scale']}: {sweep.progress()}", ""]
+    lines += [f"{sweep.name}, scale {sweep.manifest['scale']}: {report.progress(judged)}", ""]
     for sentence in report.remarks(judged):
         lines += [*text.wrap(sentence), ""]
+    lines += search_text.lines(sweep, judged.search, everything)
     if any(c.effect for c in judged.contrasts):
-        lines += fractional_text.lines(judged) if fractional.design(sweep) else []
+        lines += fractional_text.lines(judged) if averaged.of(sweep) else []
         for axis in sweep.baseline:
-            lines += [*_endpoint_lines(judged, axis), ""] if not fractional.design(sweep) else []
+            lines += [*_endpoint_lines(judged, axis), ""] if not averaged.of(sweep) else []
             lines += [*_beside_lines(judged, axis), ""] if beside else []
         if changed := report.at_equal_tokens(judged):
             more = [f"and {len(changed) - report.MOST} more"] if len(changed) > report.MOST else []

@@ -95,8 +95,9 @@ def _totals(run: Path, files: tuple[tuple[str, int, int], ...]) -> Totals | None
 
 
 def all_totals(sweep: Sweep, runs: Iterable[str]) -> dict[str, Totals]:
-    """run id -> totals, of the runs that have counts."""
-    found = {run: totals(folder(sweep) / run) for run in dict.fromkeys(runs)}
+    """run id -> totals, of the runs that have counts and were not pruned."""
+    pruned = {entry.run for entry in sweep.pruned}
+    found = {run: totals(folder(sweep) / run) for run in dict.fromkeys(runs) if run not in pruned}
     return {run: total for run, total in found.items() if total}
 
 

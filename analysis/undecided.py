@@ -1,17 +1,22 @@
-"""Which contrasts of a sweep with `stop` are undecided after a round, and the cells that are to get more seeds.
+"""What of a sweep with `stop` is undecided after a round, and the cells that are to get more seeds for it.
 
-Judged is the headline: every arm against its baseline on the spec's endpoint, one family per axis, by the intervals of
-`sequential.py`. Undecided is what is neither trick, trap nor neutral. Controls are checks and ask for no seeds, nor do
-arms of which no run survived next to its baseline. Leaves out: rounds (`harness/sweep/rounds.py`), claims: they are
-judged on the seeds that the arms have.
+    contrasts   every arm against its baseline on the spec's endpoint, one family per axis; undecided is what is neither
+                trick, trap nor neutral; asking are both of its cells
+    claims      of the spec, those whose word is undecided; asking are the cells of their undecided findings
+
+By the intervals of `sequential.py`. What has too small a chance of being decided (`futility.py`, `claims_futility.py`)
+is given up and asks for nothing; it is looked at anew in every round, since others may be decided in the meantime.
+Controls are checks and ask for no seeds, nor do arms of which no run survived next to its baseline, nor pruned ones.
+Leaves out: rounds (`harness/sweep/rounds.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis import load, scores, verdict
+from analysis import claims, futility, load, scores, verdict
+from analysis.load import Entry, Sweep
 
 OPEN = ("inconclusive", "description only")
 
@@ -19,8 +24,11 @@ OPEN = ("inconclusive", "description only")
 @dataclass(frozen=True)
 class Undecided:
     contrasts: int
-    undecided: int
-    cells: set[str]
+    undecided: int  # of the contrasts
+    given_up: int  # of the undecided
+    claims: int  # that the sweep tests
+    open_claims: int  # of these, undecided ones
+    cells: set[str]  # that are to get more seeds
 
 
 def judge(root: Path, name: str, manifest: dict[str, Any]) -> Callable[[set[str]], Undecided]:
@@ -29,10 +37,9 @@ def judge(root: Path, name: str, manifest: dict[str, Any]) -> Callable[[set[str]
     Raises FileNotFoundError where a run of the manifest is not there.
     """
     end = manifest["endpoint"]
-    sweep = load.load(root, name, {end["metric"]}, manifest)
+    sweep = load.load(root, name, {end["metric"]} | claims.metrics(manifest["claims"]), manifest)
     cell_of = {run["run"]: run["cell"] for run in manifest["runs"]}
-    measure = verdict.Measure(end["metric"], "last", end["margin"], 1.0 if end["goal"] == "max" else -1.0)
-    numbers = scores.both(sweep, measure.metric, measure.read)
+    numbers, tested = scores.both(sweep, end["metric"], "last"), claims.numbers_of(sweep)
 
     def judged(runs: set[str]) -> Undecided:
         part = replace(
@@ -40,14 +47,39 @@ def judge(root: Path, name: str, manifest: dict[str, Any]) -> Callable[[set[str]
             runs=[entry for entry in sweep.runs if entry.run in runs],
             aliases=tuple(entry for entry in sweep.aliases if entry.run in runs),
         )
-        contrasts, undecided, cells = 0, 0, set[str]()
-        for axis in [axis for axis in part.baseline if axis not in part.controls]:
-            sides = scores.sides(part, axis)
-            for side, contrast in zip(sides, verdict.contrasts(part, axis, measure, numbers), strict=True):
-                contrasts += 1
-                if contrast.word in OPEN and contrast.effect is not None:
-                    undecided += 1
-                    cells |= {cell_of[entry.run] for entry in (*side.ours, *side.theirs)}
-        return Undecided(contrasts, undecided, cells)
+        every = list(_contrasts(part, numbers))
+        found = [(side, c) for side, c in every if c.word in OPEN and c.effect is not None]
+        testable = [(claim, drafts) for claim, drafts in claims.judged(part, tested) if claim.findings]
+        opened = [(claim, drafts) for claim, drafts in testable if claim.word == "undecided"]
+        asking = [entry for side, c in found if not c.given_up for entry in (*side.ours, *side.theirs)]
+        asking += [entry for claim, drafts in opened for entry in _asking(part, claim, drafts)]
+        return Undecided(
+            contrasts=len(every),
+            undecided=len(found),
+            given_up=sum(c.given_up for _, c in found),
+            claims=len(testable),
+            open_claims=len(opened),
+            cells={cell_of[entry.run] for entry in asking},
+        )
 
     return judged
+
+
+def _contrasts(part: Sweep, numbers: scores.Both) -> Iterator[tuple[scores.Side, verdict.Contrast]]:
+    """The headline of each axis that is no control."""
+    end = part.manifest["endpoint"]
+    measure = verdict.Measure(end["metric"], "last", end["margin"], 1.0 if end["goal"] == "max" else -1.0)
+    for axis in part.baseline:
+        if axis not in part.controls:
+            sides = scores.sides(part, axis)
+            yield from zip(sides, verdict.contrasts(part, axis, measure, numbers), strict=True)
+
+
+def _asking(part: Sweep, claim: claims.Claim, drafts: list[claims.Draft]) -> Iterator[Entry]:
+    """The runs of an undecided claim's findings that may still be decided."""
+    least = futility.least(part.manifest.get("stop"))
+    for finding, draft in zip(claim.findings, drafts, strict=True):
+        hopeless = claim.given_up or finding.chance < least
+        if finding.outcome == "undecided" and finding.effect is not None and not finding.control and not hopeless:
+            for side in draft.sides:
+                yield from side

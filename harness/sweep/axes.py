@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from harness.sweep import keys
+from harness.sweep import keys, span
 from harness.sweep.expression import Expression, ExpressionError, compile_expression
+from harness.sweep.span import Span
 from harness.sweep.yaml12 import Document, Mark, Problem
 from harness.tricks import nearest
 
@@ -47,13 +48,20 @@ class Level:
 
 @dataclass(frozen=True)
 class Axis:
-    """`key` is the one key that its values set; None for named levels."""
+    """`key` is the one key that its values set; None for named levels. The levels of a `span` are its two ends."""
 
     name: str
     key: str | None
     levels: tuple[Level, ...]
     when: Expression | None
     mark: Mark | None
+    span: Span | None = None
+
+    def at(self, value: float) -> Level:
+        """The level of a number of the span."""
+        assert self.span and self.key
+        value = self.span.rounded(value)
+        return Level(label_of(value), value, (Setting(self.key, value, self.mark),), self.mark)
 
     def level(self, value: Any) -> Level | None:
         return next((level for level in self.levels if matches(level, value)), None)
@@ -138,10 +146,14 @@ def _axis(reader: Reader, name: str, value: Any, before: list[str], every: list[
             for word in set(value) - {"key", "values", "when"}:
                 reader.add(f"axis '{name}': unknown key '{word}' beside `values` (key, values, when)", *place, word)
             key, place, value = value.get("key", name), (*place, "values"), value["values"]
+        elif ("low" in value or "high" in value) and not isinstance(value.get("low", value.get("high")), dict):
+            return _spanned(reader, name, value, when)
         else:
             if "key" in value:
                 reader.add(
-                    f"axis '{name}' gives `key` but no `values`; write {{key: {value['key']}, values: [...]}}", *place
+                    f"axis '{name}' gives `key` but no `values` (or `low` and `high`); write {{key: {value['key']}, "
+                    "values: [...]}",
+                    *place,
                 )
                 return None
             levels = {level: sets for level, sets in value.items() if level != "when"}
@@ -160,6 +172,17 @@ def _axis(reader: Reader, name: str, value: Any, before: list[str], every: list[
         reader.add(f"axis '{name}' has no levels, so the grid is empty; give it a list of values", "axes", name)
         return None
     return _valued(reader, name, key, value, when, place)
+
+
+def _spanned(reader: Reader, name: str, given: dict[str, Any], when: Expression | None) -> Axis | None:
+    key, mark = given.get("key", name), reader.document.mark("axes", name)
+    problem = keys.check_key(key) if isinstance(key, str) else f"`key` takes a dotted config key, not {key!r}"
+    found = problem or span.read(key, given)
+    if isinstance(found, str):
+        reader.add(f"axis '{name}': {found}", "axes", name)
+        return None
+    ends = tuple(Level(label_of(v), v, (Setting(key, v, mark),), mark) for v in (found.low, found.high))
+    return Axis(name, key, ends, when, mark, found)
 
 
 def _valued(

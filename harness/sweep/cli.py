@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     sub = command("cancel", "stop a sweep, or single runs of it for good; each saves a checkpoint first")
     sub.add_argument("sweep", help="a spec or a sweep's name")
     sub.add_argument("runs", nargs="*", help="runs/<id>, or the beginnings of ids")
-    sub = command("retry", "train failed or cancelled runs again, where the sweep ran before")
+    sub = command("retry", "train failed, cancelled or pruned runs again, where the sweep ran before")
     sub.add_argument("sweep", help="a spec or a sweep's name")
     sub.add_argument("overrides", nargs="*", metavar="run | key=value", help="runs/<id>, beginnings of ids, settings")
     sub.add_argument("--failed", action="store_true", help="all failed runs")

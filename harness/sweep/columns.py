@@ -5,8 +5,15 @@ Leaves out: the tables (`present.py`, `status.py`).
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 SEVERAL = 3  # arm axes with a column each; beyond, they share one
+
+
+def axes(manifest: Mapping[str, Any]) -> list[str]:
+    """Those that tell a manifest's runs apart: of a search also the axes that only its trials have."""
+    searched = manifest.get("search", {}).get("over", {})
+    return [*manifest["axes"], *(axis for axis in searched if any(axis in run["labels"] for run in manifest["runs"]))]
 
 
 def names(axes: Sequence[str], baseline: Mapping[str, str]) -> list[str]:

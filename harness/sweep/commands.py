@@ -28,7 +28,7 @@ def plan(options: argparse.Namespace) -> int:
 def sweep(options: argparse.Namespace) -> int:
     if options.dry_run:
         return plan(options)
-    from harness.sweep import cancel, estimate, present
+    from harness.sweep import cancel, estimate, present, search
     from harness.sweep import plan as plans
 
     console = Console()
@@ -37,7 +37,7 @@ def sweep(options: argparse.Namespace) -> int:
     if not options.force:
         estimate.refuse_what_cannot_fit(made)
     left = cancel.left_the_spec(made) if options.prune else []
-    plans.commit(made)
+    made = search.commit(made)
     for line in cancel.runs(made.root, left):
         console.print(line, highlight=False)
     return _launch(made, console, options.workers, not options.no_mirror)
@@ -47,7 +47,7 @@ def _launch(made: "Plan", console: Console, workers: int | None, mirrored: bool)
     """Trains what a committed plan misses: here, watched to the end, or by tasks that Slurm is given."""
     if made.launcher.kind == "slurm" and made.todo():
         return _submit(made, console, mirrored)
-    from harness.sweep import launch, mirroring, pool, present, rounds, status
+    from harness.sweep import launch, mirroring, pool, present, rounds, search, status
     from harness.sweep import plan as plans
 
     gpus = max(cell.runtime.gpus for cell in made.expansion.cells) if made.todo() else 0
@@ -58,30 +58,32 @@ def _launch(made: "Plan", console: Console, workers: int | None, mirrored: bool)
         outcome = launch.sweep(made, slots, display)
     if outcome.interrupted:
         console.print(f"stopped; to go on from the checkpoints: python -m harness sweep {made.name}", highlight=False)
-    elif outcome.failed:
+        return outcome.exit_code
+    if following := search.following(made) or (None if outcome.failed else rounds.following(made)):
+        present.round(following, console)
+        plans.commit(following)
+        return _launch(following, console, workers, mirrored)
+    if outcome.failed:
         console.print(
             f"{len(outcome.failed)} runs failed: `python -m harness status {made.name} --failed` says why, "
             f"`python -m harness retry {made.name} --failed` tries again",
             highlight=False,
         )
-    elif following := rounds.following(made):
-        present.round(following, console)
-        plans.commit(following)
-        return _launch(following, console, workers, mirrored)
-    else:
+    if made.expansion.search or not outcome.failed:  # a search goes on without the trials that failed
         _analyse(made.root, made.name)
     return outcome.exit_code
 
 
 def _submit(made: "Plan", console: Console, mirrored: bool) -> int:
-    from harness.sweep import slurm
+    from harness.sweep import slurm, slurm_rounds
 
     with slurm.alone(made):
         arrays = slurm.submit(made, slurm.show(made, console), mirrored)
+        following = slurm_rounds.follow(made, arrays, mirrored)
     if arrays:
         console.print(f"submitted {', '.join(arrays)}; nothing here needs to stay open", highlight=False)
-    if made.expansion.spec.stop:
-        console.print("when these runs have ended, the same command adds seeds where nothing is decided yet")
+    if following:
+        console.print(following, highlight=False, markup=False, soft_wrap=True)
     console.print(
         f"`python -m harness status {made.name} -f` follows it, `cancel {made.name}` stops it, "
         f"`verdict {made.name}` reads what there is",
@@ -103,7 +105,7 @@ def cancel(options: argparse.Namespace) -> int:
 
 def retry(options: argparse.Namespace) -> int:
     from harness.sweep import cancel as cancelling
-    from harness.sweep import look
+    from harness.sweep import look, search
     from harness.sweep import plan as plans
 
     console = Console()
@@ -112,23 +114,24 @@ def retry(options: argparse.Namespace) -> int:
     wanted = {look.find(options.root, word).id for word in options.overrides if "=" not in word}
     if not wanted and not options.failed:
         raise ValueError("retry takes runs, or --failed for all that failed; `status SWEEP --failed` lists them")
-    states = ("failed",) if options.failed else ("failed", "cancelled")
+    states = ("failed",) if options.failed else ("failed", "cancelled", "pruned")
     again = [id for id, state in made.states.items() if state in states and (options.failed or id in wanted)]
     console.print(f"{cancelling.forgive(options.root, again)} runs to train again", highlight=False)
-    made = plans.of(made.expansion.spec, made.root, made.name)
-    plans.commit(made)
+    made = search.commit(plans.of(made.expansion.spec, made.root, made.name))
     return _launch(made, console, None, not options.no_mirror)
 
 
 def _analyse(root: Path, name: str) -> None:
     """The verdict and the figures of a complete sweep; a sweep is complete without them."""
     try:
-        from analysis import drawn, html, terminal
+        from analysis import drawn, html, savings, terminal
 
-        print(terminal.verdict(root, name))
+        judged = html.judge(root, name)  # loaded once for the terminal and the page
+        print(terminal.said(judged))
+        print("".join(f"{line}\n" for line in savings.lines(root, judged.sweep)), end="")
         for path in drawn.current(root, name):
             print(path)
-        print(html.write(root, name))
+        print(html.write(root, name, judged))
     except (ImportError, ValueError) as error:
         print(f"no verdict: {error}")
 
@@ -141,7 +144,7 @@ def run(options: argparse.Namespace) -> int:
         raise FileNotFoundError(f"{options.folder}: no such run folder; `python -m harness status` lists sweeps")
     state, error = worker.run_one(folder)
     print(f"{folder.name}: {state}{f': {error}' if error else ''}")
-    return {"done": 0, "diverged": 0, "failed": 1, "cancelled": 1}.get(state, 130)
+    return {"done": 0, "diverged": 0, "failed": 1, "cancelled": 1, "pruned": 1}.get(state, 130)
 
 
 def work(options: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@
     {kind: fractional, resolution: IV}       a fraction of all combinations of two levels, chosen so that effects can
                                              still be told apart (`fraction_spec.py`)
     {kind: sample, size: 12, seed: 0}        some of all combinations, at random and evenly (`sample.py`)
+    {kind: search, trials: 16}               settings chosen by the results of others (`search_spec.py`)
     {kind: …, within: [model, data]}         each but full: within every combination of these axes, who tricks are for
 
 Leaves out: conditions, exclusions and included cells (`expand.py`); which design answers which question
@@ -21,25 +22,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.sweep import fraction as maths
-from harness.sweep import fraction_spec, sample
+from harness.sweep import fraction_spec, sample, search_spec
 from harness.sweep.axes import Axis, Level, Reader
 from harness.tricks import nearest
 
 if TYPE_CHECKING:
     from harness.sweep.spec import Spec
 
-TAKES = "full, oat, {kind: oat, from: [baseline, full]}, {kind: fractional, resolution: IV} or {kind: sample, size: 12}"
+TAKES = (
+    "full, oat, {kind: oat, from: [baseline, full]}, {kind: fractional, resolution: IV}, {kind: sample, size: 12} or "
+    "{kind: search, trials: 16}"
+)
 WORDS = {
     "full": (),
     "oat": ("from", "stack", "within"),
     "fractional": ("generators", "runs", "resolution", "levels", "within"),
     "sample": ("size", "seed", "within"),
+    "search": search_spec.WORDS,
 }
 
 
 @dataclass(frozen=True)
 class Design:
-    kind: Literal["full", "oat", "fractional", "sample"] = "full"
+    kind: Literal["full", "oat", "fractional", "sample", "search"] = "full"
     starts: tuple[str, ...] = ("baseline",)
     stack: dict[str, str] = field(default_factory=dict)  # axis -> its level in the full stack, where not the last
     within: tuple[str, ...] = ()
@@ -47,6 +52,7 @@ class Design:
     fraction: maths.Fraction | None = None  # made of `asked` when the axes are known for good
     size: int = 0
     seed: int = 0
+    search: search_spec.Search | None = None
 
 
 def read(reader: Reader, value: object, axes: tuple[Axis, ...], *place: str) -> Design:
@@ -78,11 +84,22 @@ def read(reader: Reader, value: object, axes: tuple[Axis, ...], *place: str) -> 
         return Design("fractional", within=tuple(within), asked=asked) if asked else Design()
     if kind == "sample":
         return _sample(reader, given, tuple(within), *place)
+    if kind == "search":
+        found = search_spec.read(reader, given, *place)
+        return Design("search", within=tuple(within), search=found) if found else Design()
     return Design()
 
 
 def settle(spec: "Spec", reader: Reader) -> "Spec":
     """What only the axes as the command line leaves them tell: the factors of a fraction, whether a sample fits."""
+    if spec.design.search:
+        return search_spec.settle(spec, spec.design.search, reader)
+    for axis in spec.axes:
+        if axis.span:
+            cure = "search it with design: {kind: search, trials: 16}, or give it `values`"
+            reader.add(
+                f"axis '{axis.name}' is a range, and design: {spec.design.kind} takes levels; {cure}", "axes", axis.name
+            )
     if spec.design.kind == "fractional":
         return fraction_spec.settle(spec, spec.design.asked, reader)
     if spec.design.kind == "sample":
@@ -94,14 +111,18 @@ def settle(spec: "Spec", reader: Reader) -> "Spec":
 
 
 def assignments(design: Design, axes: tuple[Axis, ...], baseline: Mapping[str, str]) -> Iterator[tuple[Level, ...]]:
-    """One level per axis for every cell of the design; those of `within` slowest, the first axis slowest."""
+    """One level per axis for every cell of the design; those of `within` slowest, the first axis slowest.
+
+    Of a search, which has no cells before it has results: each level and each end of a range once, to be checked.
+    """
     if design.kind == "full" or not axes:
         yield from itertools.product(*(axis.levels for axis in axes)) if axes else ()
         return
     around = [axis.levels if axis.name in design.within else (None,) for axis in axes]
-    chosen = _chosen(design, axes, baseline) if design.kind != "oat" else []
+    one_at_a_time = design.kind in ("oat", "search")
+    chosen = [] if one_at_a_time else _chosen(design, axes, baseline)
     for held in itertools.product(*around):
-        if design.kind == "oat":
+        if one_at_a_time:
             yield from _one_at_a_time(design, axes, baseline, held)
         for point in chosen:
             yield tuple(level or point[axis.name] for axis, level in zip(axes, held, strict=True))

@@ -5,7 +5,7 @@ seed of a cell shares its identity. Leaves out: the store (`plan.py`).
 """
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ def expand(spec: Spec) -> Expansion:
     enabled = gc.isenabled()
     gc.disable()  # 10^5 cells are all kept: collecting while they are made finds nothing and doubles the time
     try:
-        return _Expander(spec).run()
+        return Expander(spec).run()
     finally:
         if enabled:
             gc.freeze()  # nor do later collections look at them again
@@ -57,7 +57,13 @@ class _Point:
     included: bool = False  # asked for by itself: no exclusion takes it away
 
 
-class _Expander:
+def _picks(levels: Mapping[str, Level]) -> Callable[[Axis], Level]:
+    return lambda axis: levels[axis.name]
+
+
+class Expander:
+    """One spec's cells, all of a grid or one at a time; what cells share is made once."""
+
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.problems: dict[Problem, None] = {}
@@ -67,6 +73,15 @@ class _Expander:
         written = [s.value for s in (*spec.base, *spec.last, *(s for rule in spec.rules for s in rule.settings))]
         written += [s.value for axis in spec.axes for level in axis.levels for s in level.settings]
         self.live = any(map(is_live, written))
+
+    def cell(self, pick: Callable[[Axis], Level]) -> Cell | None:
+        """The cell of the levels that `pick` gives, asked in order for each axis that is there; None where excluded.
+
+        Raises ConfigError or ExpressionError for a combination that no run can have.
+        """
+        point = self._walk(self.spec.axes, pick)
+        tree = self._tree(point)
+        return None if tree is None or self._is_excluded(tree, point) else self._cell(tree, point)
 
     def run(self) -> Expansion:
         excluded = merged = 0
@@ -104,28 +119,32 @@ class _Expander:
             self.problems |= dict.fromkeys(checks.check(self.spec, found, pairs, excluded))
         if self.problems:
             raise SpecError(self.spec.document, self.problems)
+        if self.spec.design.search:
+            return Expansion(self.spec, (), 0, 0, (), tuple(self.missing), probes=found)
         aliases = tuple((cell.id, cell.labels) for _, cell in twins)
         return Expansion(self.spec, found, excluded, merged, aliases, tuple(self.missing))
 
     def _points(self) -> Iterator[_Point]:
         axes = self.spec.axes
         for levels in assignments(self.spec.design, axes, self.spec.baseline):
-            yield self._point(list(zip(axes, levels, strict=True)), [])
+            yield self._walk(axes, _picks({axis.name: level for axis, level in zip(axes, levels, strict=True)}))
         for inclusion in self.spec.include:
-            pairs = [(axis, inclusion.levels[axis.name]) for axis in axes if axis.name in inclusion.levels]
-            point = self._point(pairs, list(inclusion.settings))
+            named = [axis for axis in axes if axis.name in inclusion.levels]
+            point = self._walk(named, _picks(inclusion.levels))
+            self._apply(inclusion.settings, point)
             point.labels.update({setting.key: label_of(setting.value) for setting in inclusion.settings})
             yield replace(point, included=True)
 
-    def _point(self, pairs: list[tuple[Axis, Level]], extra: list[Setting]) -> _Point:
+    def _walk(self, axes: Iterable[Axis], pick: Callable[[Axis], Level]) -> _Point:
+        """Each axis in order, where its condition holds, at the level that is picked when it is reached."""
         point = _Point(dict(self.spec.choices), [], {}, dict.fromkeys(axis.name for axis in self.spec.axes))
-        for axis, level in pairs:
+        for axis in axes:
             if axis.when and not self._holds(axis.when, point, self._partial(axis.when, point)):
                 continue
+            level = pick(axis)
             point.labels[axis.name] = level.label
             point.values[axis.name] = level.value
             self._apply(level.settings, point)
-        self._apply(tuple(extra), point)
         return point
 
     def _apply(self, settings: tuple[Setting, ...], point: _Point) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from harness.config import Hardware, Identity, Launcher, RunConfig, Runtime
 from harness.sweep.spec import Spec
 from harness.sweep.stop import Rounds
+from harness.sweep.trials import Searched
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Cell:
     runtime: Runtime
     launcher: Launcher
     hardware: Hardware  # what the plan's cost is computed for
+    trial: tuple[int, ...] = ()  # of a search's trial: its own seeds
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Expansion:
     aliases: tuple[tuple[str, dict[str, str]], ...]  # (cell id, labels): other points of the grid that are this cell
     missing_data: tuple[str, ...]  # files that a run would read and that do not exist
     rounds: Rounds | None = None  # of a spec with `stop`
+    search: Searched | None = None  # of a search, whose cells are its trials and what they chose
+    probes: tuple[Cell, ...] = ()  # of a search: cells with each level and each end of a range, to be checked
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -59,20 +63,23 @@ class Expansion:
         return tuple(range(first, first + self.rounds.seeds)) if self.rounds else self.spec.seeds
 
     def seeds_of(self, cell: Cell) -> tuple[int, ...]:
+        if cell.trial:
+            return cell.trial
         return self.seeds[: self.rounds.wanted[cell.id]] if self.rounds else self.seeds
 
     @property
     def num_runs(self) -> int:
-        return (
-            sum(len(self.seeds_of(cell)) for cell in self.cells) if self.rounds else len(self.cells) * len(self.seeds)
-        )
+        if self.rounds or self.search:
+            return sum(len(self.seeds_of(cell)) for cell in self.cells)
+        return len(self.cells) * len(self.seeds)
 
     def runs(self) -> Iterator[Run]:
         """Seeds outermost, so that an interrupted sweep has whole replicates of every arm."""
-        for place, seed in enumerate(self.seeds):
+        trials = max((len(cell.trial) for cell in self.cells), default=0) if self.search else 0
+        for place in range(max(trials, len(self.seeds))):
             for cell in self.cells:
-                if self.rounds is None or place < self.rounds.wanted[cell.id]:
-                    yield Run(cell, seed)
+                if place < len(seeds := self.seeds_of(cell)):
+                    yield Run(cell, seeds[place])
 
     def axis_labels(self) -> dict[str, list[str]]:
         """axis -> its labels in order, with those that only `include` brings at the end."""

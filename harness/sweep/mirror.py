@@ -34,6 +34,7 @@ ENDINGS = {
     "stale": "KILLED",
     "stopped": "KILLED",
     "cancelled": "KILLED",
+    "pruned": "KILLED",
 }
 # A dead server must cost seconds (MLflow's own patience is four minutes); the rest keeps it quiet.
 PATIENCE = {

@@ -1,6 +1,6 @@
 """The command line's `key=value` words, applied to a spec last.
 
-    seeds=5  design=oat  stop=null      the spec's own words
+    seeds=5  design=oat  prune=null     the spec's own words
     model=[small_base,small_aligned]    an axis: only these of its levels
     scale=paper  data=hard              a group's choice, where no axis varies it
     train.steps=20                      a config key, set after everything else
@@ -14,6 +14,7 @@ from typing import Any
 from harness import config
 from harness.sweep import design as designs
 from harness.sweep import keys, yaml12
+from harness.sweep import prune as prunes
 from harness.sweep import stop as stops
 from harness.sweep.axes import Axis, Reader, Setting
 from harness.sweep.spec import Spec, read_seeds
@@ -57,6 +58,8 @@ def apply(spec: Spec, words: dict[str, Any], reader: Reader, scales: tuple[str, 
             spec = replace(spec, design=designs.read(own, value, spec.axes))
         elif name == "stop":
             spec = replace(spec, stop=stops.read(own, value))
+        elif name == "prune":
+            spec = replace(spec, prune=prunes.read(own, value))
         elif name in by_name:
             axis = _narrow(by_name[name], value, spec, reader)
             spec = replace(spec, axes=tuple(axis if a.name == name else a for a in spec.axes))
@@ -69,7 +72,7 @@ def apply(spec: Spec, words: dict[str, Any], reader: Reader, scales: tuple[str, 
             else:
                 spec = replace(spec, choices=spec.choices | {name: value})
         else:
-            last += _key(name, value, [*by_name, "seeds", "design", "stop"], reader)
+            last += _key(name, value, [*by_name, "seeds", "design", "stop", "prune"], reader)
         for found in own.problems:
             fault(reader, found.message)
     return replace(spec, last=tuple(last))
@@ -101,7 +104,7 @@ def _key(name: str, value: Any, words: list[str], reader: Reader) -> list[Settin
         else:
             fault(
                 reader,
-                f"unknown key '{name}'{close} (a config key, a group, an axis of the spec, seeds, design or stop)",
+                f"unknown key '{name}'{close} (a config key, a group, an axis of the spec, seeds, design, stop, prune)",
             )
     elif problem := keys.check_value(name, value):
         fault(reader, f"{name}: {problem}")

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ from typing import Any
 
 from harness import store
 from harness.config import Launcher, Runtime
-from harness.sweep import design, rounds, stop
+from harness.sweep import design, prune, rounds, search, stop, trials
 from harness.sweep import spec as specs
 from harness.sweep.expand import expand
 from harness.sweep.grid import Expansion, Run
@@ -63,10 +64,10 @@ class Plan:
 
     @property
     def launcher(self) -> Launcher:
-        return self.expansion.cells[0].launcher
+        return (self.expansion.cells or self.expansion.probes)[0].launcher
 
     def todo(self) -> list[Run]:
-        """What a sweep would train: all runs that have no end yet; failed and cancelled ones have, until `retry`."""
+        """What a sweep would train: all runs without an end; failed, cancelled and pruned ones have one."""
         return self._todo
 
     @functools.cached_property
@@ -88,12 +89,18 @@ def of(spec: specs.Spec, root: Path, name: str = "") -> Plan:
         )
         raise SpecError(None, [Problem(f"'{name}' cannot name a sweep: {cure}")])
     expansion = expand(spec)
-    if any(cell.launcher != expansion.cells[0].launcher for cell in expansion.cells):
+    every = expansion.cells or expansion.probes
+    if any(cell.launcher != every[0].launcher for cell in every):
         raise SpecError(
             spec.document, [Problem("launcher: one answer for the whole sweep; set it in no axis or `set`")]
         )
-    expansion = rounds.settled(expansion, root, name)
+    expansion = search.settled(rounds.settled(expansion, root, name), root, name)
     return Plan(name, root, expansion, scan(root, (run.id for run in expansion.runs())))
+
+
+def with_expansion(plan: Plan, expansion: Expansion) -> Plan:
+    """The same sweep with other cells, in the states that their runs have."""
+    return Plan(plan.name, plan.root, expansion, scan(plan.root, (run.id for run in expansion.runs())))
 
 
 def find_spec(argument: str, root: Path) -> tuple[Path, tuple[str, ...]]:
@@ -142,6 +149,22 @@ def commit(plan: Plan) -> list[Run]:
 
     Raises SpecError where data files are missing, the name belongs to another spec, or the folder cannot be written.
     """
+    check(plan)
+    todo, before = plan.todo(), store.read_json(plan.folder / "manifest.json")
+    begun = before.get("begun", 0.0) if before else time.time()  # runs that ended before it were another sweep's
+    try:
+        told = manifest(plan) | {"begun": begun}
+        text = json.dumps(told, ensure_ascii=False, allow_nan=False)  # keeps the axes in the spec's order
+        store.write_atomic(plan.folder / "manifest.json", text)
+        for run in sorted(todo, key=lambda run: run.cell.id):  # seeds of a cell together: they share a text
+            store.create_run(plan.root, run.config)
+    except OSError as error:
+        raise _unwritable(plan, error) from None
+    return todo
+
+
+def check(plan: Plan) -> None:
+    """Raises SpecError where a sweep cannot be committed, and makes its folder."""
     if plan.expansion.missing_data:
         raise SpecError(
             None,
@@ -151,20 +174,15 @@ def commit(plan: Plan) -> list[Run]:
             ],
         )
     _refuse_foreign_name(plan)
-    todo = plan.todo()
     try:
         plan.folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(manifest(plan), ensure_ascii=False, allow_nan=False)  # keeps the axes in the spec's order
-        store.write_atomic(plan.folder / "manifest.json", text)
-        for run in sorted(todo, key=lambda run: run.cell.id):  # seeds of a cell together: they share a text
-            store.create_run(plan.root, run.config)
     except OSError as error:
-        reason = error.strerror or error
-        raise SpecError(
-            None,
-            [Problem(f"{error.filename or plan.root}: cannot be written ({reason}); give a folder with --root DIR")],
-        ) from None
-    return todo
+        raise _unwritable(plan, error) from None
+
+
+def _unwritable(plan: Plan, error: OSError) -> SpecError:
+    where, reason = error.filename or plan.root, error.strerror or error
+    return SpecError(None, [Problem(f"{where}: cannot be written ({reason}); give a folder with --root DIR")])
 
 
 def _refuse_foreign_name(plan: Plan) -> None:
@@ -179,6 +197,7 @@ def _refuse_foreign_name(plan: Plan) -> None:
 def manifest(plan: Plan) -> dict[str, Any]:
     """What workers, analysis and the mirror need: the labels of every run, whatever their state."""
     spec, expansion = plan.expansion.spec, plan.expansion
+    compared = spec.design.within if spec.design.search else expansion.axis_labels()
     needs = {cell.id: Needs.of(cell.runtime) for cell in expansion.cells}
     return {
         "name": plan.name,
@@ -187,8 +206,8 @@ def manifest(plan: Plan) -> dict[str, Any]:
         "spec": spec.path,
         "overrides": list(spec.overrides),
         "scale": spec.scale,
-        "axes": expansion.axis_labels(),
-        "keys": {axis.name: axis.key for axis in spec.axes},
+        "axes": {axis: labels for axis, labels in expansion.axis_labels().items() if axis in compared},
+        "keys": {axis.name: axis.key for axis in spec.axes if axis.name in compared},
         "baseline": spec.baseline,
         "design": design.described(spec),
         "seeds": list(expansion.seeds),
@@ -211,19 +230,46 @@ def manifest(plan: Plan) -> dict[str, Any]:
                 "labels": run.labels,
                 "group": needs[run.cell.id].group,
             }
+            | ({"trial": True} if run.cell.trial else {})
             for run in expansion.runs()
         ],
         "aliases": [{"cell": cell, "labels": labels} for cell, labels in expansion.aliases],
-    } | stop.described(spec, expansion.rounds)
+    } | (stop.described(spec, expansion.rounds) | prune.described(spec) | trials.described(spec, expansion.search))
 
 
 def workers(plan: Plan, asked: int | None = None) -> int:
-    """How many runs are trained at a time: as asked, else launcher.workers, else one per core; never more than runs."""
-    launcher = plan.launcher
-    number = asked or launcher.workers or len(os.sched_getaffinity(0))
+    """How many runs are trained at a time, never more than are left: as asked, else launcher.workers, else what there
+    is room for: one per core, on GPUs as many as the visible ones hold, under Slurm the tasks of each group of runs.
+    """
+    launcher, search, most = plan.launcher, plan.expansion.spec.design.search, len(plan.todo())
+    waiting = [run.cell for run in plan.todo()] or plan.expansion.probes
+    if search and plan.expansion.search:  # whose next round has no cells yet
+        most = most or len(plan.expansion.search.studies) * search.at_once * len(search.seeds)
+    gpus = max((cell.runtime.gpus for cell in waiting), default=0)
     if launcher.kind == "slurm":
-        number = launcher.max_concurrent * max(1, launcher.workers)
-    return max(1, min(number, len(plan.todo()) or 1))
+        number = sum(slurm_workers(launcher, needs) for needs in {Needs.of(cell.runtime) for cell in waiting})
+    elif gpus:
+        from harness.sweep import pool
+
+        visible = pool.visible_gpus()
+        number = asked or launcher.workers
+        if len(visible) >= gpus:  # else nothing can be started here, and this is only to be looked at
+            number = len(pool.slots(number, gpus, launcher.workers_per_gpu, visible))
+    else:
+        number = asked or launcher.workers or len(os.sched_getaffinity(0))
+    return max(1, min(number, most))
+
+
+def slurm_workers(launcher: Launcher, needs: Needs) -> int:
+    """Runs of one group that all tasks at a time train together."""
+    return launcher.max_concurrent * task_workers(launcher, needs)
+
+
+def task_workers(launcher: Launcher, needs: Needs) -> int:
+    """Worker processes of one Slurm task; a run on several GPUs has a task for itself."""
+    if needs.gpus > 1:
+        return 1
+    return launcher.workers_per_gpu if needs.gpus else max(1, launcher.workers)
 
 
 def counts(plan: Plan) -> Counter[str]:

@@ -8,9 +8,20 @@ import json
 from typing import Any
 
 from harness import config, tricks
-from harness.sweep import design, fraction_spec, keys
+from harness.sweep import design, fraction_spec, keys, prune, search_spec
 from harness.sweep.spec import RESOURCES, WORDS
 
+_SEEDS: dict[str, Any] = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1},
+        {
+            "type": "object",
+            "properties": {"n": {"type": "integer", "minimum": 1}, "start": {"type": "integer", "minimum": 0}},
+            "required": ["n"],
+            "additionalProperties": False,
+        },
+    ]
+}
 _ONE_OF_TYPES = {"type": ["string", "number", "boolean", "null"]}
 
 
@@ -41,6 +52,19 @@ def schema() -> dict[str, Any]:
             },
             {
                 "type": "object",
+                "properties": {
+                    "key": {"enum": _axis_keys()},
+                    "low": {"type": "number"},
+                    "high": {"type": "number"},
+                    "log": {"type": "boolean"},
+                    "step": {"type": "number", "exclusiveMinimum": 0},
+                    "when": when,
+                },
+                "required": ["low", "high"],
+                "additionalProperties": False,
+            },
+            {
+                "type": "object",
                 "properties": {"when": when},
                 "additionalProperties": level,
                 "not": {"required": ["values"]},
@@ -59,6 +83,7 @@ def schema() -> dict[str, Any]:
         "last": {"type": "integer", "minimum": 1},
         "goal": {"enum": ["max", "min"]},
         "margin": {"type": "number", "minimum": 0},
+        "sd": {"type": "number", "exclusiveMinimum": 0},
     }
     names = {"type": "array", "items": {"type": "string"}}
     kinds: dict[str, dict[str, Any]] = {
@@ -75,27 +100,19 @@ def schema() -> dict[str, Any]:
                 *(_design(kind, words) for kind, words in design.WORDS.items()),
             ]
         },
-        "seeds": {
-            "anyOf": [
-                {"type": "integer", "minimum": 1},
-                {
-                    "type": "object",
-                    "properties": {"n": {"type": "integer", "minimum": 1}, "start": {"type": "integer", "minimum": 0}},
-                    "required": ["n"],
-                    "additionalProperties": False,
-                },
-            ]
-        },
+        "seeds": _SEEDS,
         "stop": {
             "type": "object",
             "properties": {
                 "when": {"const": "decided"},
                 "max_seeds": {"type": "integer", "minimum": 4},
                 "step": {"type": "integer", "minimum": 1},
+                "futility": {"type": ["number", "null"], "exclusiveMinimum": 0, "exclusiveMaximum": 1},
             },
             "required": ["when", "max_seeds"],
             "additionalProperties": False,
         },
+        "prune": {"anyOf": [_prune(rule, knobs) for rule, knobs in prune.KNOBS.items()]},
         "baseline": {"type": "object", "additionalProperties": _ONE_OF_TYPES},
         "claims": {"type": "array", "items": {"type": "string"}},
         "figures": {"type": "array", "items": {"type": "string"}},
@@ -130,15 +147,32 @@ def _design(kind: str, words: tuple[str, ...]) -> dict[str, Any]:
         "levels": {"type": "object", "additionalProperties": {"type": "array", "minItems": 2, "maxItems": 2}},
         "size": {"type": "integer", "minimum": 1},
         "seed": {"type": "integer", "minimum": 0},
+        "trials": {"type": "integer", "minimum": 2},
+        "at_once": {"type": "integer", "minimum": 1},
+        "sampler": {"enum": list(search_spec.SAMPLERS)},
+        "seeds": _SEEDS,
+        "storage": {"anyOf": [{"type": "null"}, {"type": "string", "pattern": "://"}]},
+        "reuse": {"type": "boolean"},
         "within": names,
     }
     needed = {"fractional": {"oneOf": [{"required": [word]} for word in ("generators", "runs", "resolution")]}}
     return {
         "type": "object",
         "properties": {"kind": {"const": kind}, **{word: takes[word] for word in words}},
-        "required": ["kind", *({"sample": ["size"]}.get(kind, []))],
+        "required": ["kind", *({"sample": ["size"], "search": ["trials"]}.get(kind, []))],
         "additionalProperties": False,
         **needed.get(kind, {}),
+    }
+
+
+def _prune(rule: str, knobs: tuple[str, ...]) -> dict[str, Any]:
+    takes: dict[str, Any] = {knob: {"type": "integer", "minimum": least} for knob, (_, least) in prune.WHOLE.items()}
+    takes |= {"p": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}}
+    return {
+        "type": "object",
+        "properties": {"rule": {"const": rule}, "after": takes["after"], **{knob: takes[knob] for knob in knobs}},
+        "required": ["rule", "after"],
+        "additionalProperties": False,
     }
 
 

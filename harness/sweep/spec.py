@@ -6,6 +6,7 @@
     exclude, include     cells to leave out (a partial match or an expression); whole cells to add
     design, seeds        which combinations (`design.py`); replicates, the same seeds in every cell
     stop                 whether seeds are added until all is decided (`stop.py`)
+    prune                whether runs that fall behind stop early (`prune.py`)
     baseline, endpoint   what arms are compared with, and on which metric
     claims, figures      what the verdict and the figures are about
 
@@ -19,15 +20,17 @@ from typing import Any, Literal
 from harness.sweep import axes as reading
 from harness.sweep import design as designs
 from harness.sweep import keys, selection, yaml12
+from harness.sweep import prune as prunes
 from harness.sweep import stop as stops
 from harness.sweep.axes import Axis, Choice, Reader, Setting
 from harness.sweep.design import Design
+from harness.sweep.prune import Prune
 from harness.sweep.selection import Exclusion, Inclusion, Rule
 from harness.sweep.stop import Stop
 from harness.tricks import nearest
 
 # Figures of a whole sweep; every other is drawn by an axis. `analysis.figures` draws both.
-WHOLE_FIGURES = ("effects", "claims", "summary", "main_effects", "interactions", "effect_vs_compute")
+WHOLE_FIGURES = ("effects", "claims", "summary", "main_effects", "interactions", "effect_vs_compute", "search")
 
 WORDS = {
     "question": "one sentence that the sweep answers (required)",
@@ -40,10 +43,11 @@ WORDS = {
     "design": f"which combinations: {designs.TAKES}",
     "seeds": "replicates, the same in every cell: a number, or {n: 3, start: 100}",
     "stop": f"add seeds in rounds, only where nothing is decided yet: {stops.TAKES}",
+    "prune": f"stop runs that fall behind, by one of Optuna's rules: {prunes.TAKES}",
     "baseline": "axis -> level that arms are compared with",
     "claims": "ids of claims that the verdict is about",
     "figures": "names of figures to draw",
-    "endpoint": "{metric, last, goal, margin} of the verdict",
+    "endpoint": "{metric, last, goal, margin} of the verdict, and sd of a paired difference for the plan",
     "control": "axes whose arms must not differ, an A/A control; true for all",
     "resources": "{minutes, gpus, cpus, mem_gb} of one run",
 }
@@ -57,12 +61,16 @@ RESOURCES = {
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What a verdict compares: the mean of the last `last` values of `metric`; `margin` is practical equality."""
+    """What a verdict compares: the mean of the last `last` values of `metric`; `margin` is practical equality.
+
+    `sd` is what the plan takes for the standard deviation of a paired difference before runs have shown it.
+    """
 
     metric: str = "eval/accuracy"
     last: int = 2
     goal: Literal["max", "min"] = "max"
     margin: float = 0.01
+    sd: float | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,7 @@ class Spec:
     overrides: tuple[str, ...] = ()  # as typed
     last: tuple[Setting, ...] = ()  # the command line's keys, set after everything
     stop: Stop | None = None  # `seeds` is then the first round
+    prune: Prune | None = None
 
     @property
     def path(self) -> str:
@@ -142,11 +151,13 @@ def build(document: yaml12.Document, overrides: tuple[str, ...] = ()) -> Spec:
         control=_control(reader, axes),
         overrides=overrides,
         stop=stops.read(reader, reader.get("stop", None), "stop"),
+        prune=prunes.read(reader, reader.get("prune", None), "prune"),
     )
     spec = command_line.apply(spec, words, reader, scales)
     if not reader.problems:
         spec = designs.settle(spec, reader)
         stops.check(spec, reader)
+        prunes.check(spec, reader)
     if reader.problems:
         raise yaml12.SpecError(document, reader.problems)
     return spec
@@ -216,20 +227,21 @@ def _endpoint(reader: Reader) -> Endpoint:
     if not isinstance(given, dict):
         reader.add("endpoint takes {metric: eval/accuracy, last: 2, goal: max, margin: 0.01}", "endpoint")
         return Endpoint()
-    values: dict[str, Any] = {"metric": "eval/accuracy", "last": 2, "goal": "max", "margin": 0.01} | given
+    default: dict[str, Any] = {"metric": "eval/accuracy", "last": 2, "goal": "max", "margin": 0.01, "sd": None}
+    values = default | given
     fits = {
         "metric": isinstance(values["metric"], str) and bool(values["metric"]),
         "last": isinstance(values["last"], int) and not isinstance(values["last"], bool) and values["last"] > 0,
         "goal": values["goal"] in ("max", "min"),
-        "margin": isinstance(values["margin"], int | float)
-        and not isinstance(values["margin"], bool)
-        and values["margin"] >= 0,
+        "margin": _is_number(values["margin"]) and values["margin"] >= 0,
+        "sd": values["sd"] is None or (_is_number(values["sd"]) and values["sd"] > 0),
     }
     takes = {
         "metric": "a metric's name",
         "last": "a whole number of evaluations, 1 or more",
         "goal": "max or min",
         "margin": "a number, 0 or more",
+        "sd": "a number above 0, in the metric's unit",
     }
     for key, value in given.items():
         if key not in fits:
@@ -238,7 +250,12 @@ def _endpoint(reader: Reader) -> Endpoint:
             reader.add(f"endpoint.{key} takes {takes[key]}, not {value!r}", "endpoint", key, value=True)
     if set(values) - set(fits) or not all(fits.values()):
         return Endpoint()
-    return Endpoint(values["metric"], values["last"], values["goal"], float(values["margin"]))
+    sd = None if values["sd"] is None else float(values["sd"])
+    return Endpoint(values["metric"], values["last"], values["goal"], float(values["margin"]), sd)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _text(reader: Reader, key: str, required: bool = False) -> str:

@@ -19,17 +19,17 @@ from rich.text import Text
 
 from harness import scheduler, store
 from harness.store import ENDED, FINISHED
-from harness.sweep import columns, hours
+from harness.sweep import columns, hours, slurm_rounds
 
 POLL = 2.0  # seconds between looks at a sweep that is followed
 MAX_ROWS = 40  # cells shown; beyond it those at work and failed come first
 Statuses = hours.Statuses
-MARKS = {"done": "green", "failed": "red", "diverged": "magenta", "running": "cyan"}
+MARKS = {"done": "green", "failed": "red", "diverged": "magenta", "running": "cyan", "pruned": "yellow"}
 
 
 @dataclass
 class Row:
-    """One cell: its labels, and the statuses of its runs by seed."""
+    """One cell: its labels, and the statuses of its runs by seed; a chosen setting stands apart from its trial."""
 
     labels: dict[str, str]
     seeds: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -39,9 +39,9 @@ class Row:
 
 
 def rows(manifest: dict[str, Any], statuses: Statuses) -> list[Row]:
-    out: dict[str, Row] = {}
+    out: dict[tuple[str, bool], Row] = {}
     for run in manifest["runs"]:
-        row = out.setdefault(run["cell"], Row(run["labels"]))
+        row = out.setdefault((run["cell"], "trial" in run), Row(run["labels"]))
         row.seeds[run["seed"]] = statuses.get(run["run"], {"state": "new"})
     return list(out.values())
 
@@ -57,7 +57,7 @@ def table(manifest: dict[str, Any], statuses: Statuses, queue: str = "") -> Grou
     shown = found
     if len(found) > MAX_ROWS:
         shown = sorted(found, key=lambda row: (-row.count("failed"), -row.count("running")))[:MAX_ROWS]
-    axes, baseline = list(manifest["axes"]), manifest["baseline"]
+    axes, baseline = columns.axes(manifest), manifest["baseline"]
     out = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns.names(axes, baseline):
         out.add_column(name)
@@ -76,6 +76,7 @@ def table(manifest: dict[str, Any], statuses: Statuses, queue: str = "") -> Grou
     if len(found) > len(shown):
         parts.append(Text(f"… and {len(found) - len(shown)} more cells", style="dim"))
     parts += [Text(line, style="red") for line in failures(manifest, statuses)[:10]]
+    parts += [Text(line, style="yellow") for line in pruned(manifest, statuses)[:10]]
     parts.append(summary(statuses))
     parts += [Text(line, style="dim") for line in (hours.of(manifest, statuses).text(), queue) if line]
     return Group(*parts)
@@ -84,13 +85,17 @@ def table(manifest: dict[str, Any], statuses: Statuses, queue: str = "") -> Grou
 def common_step(statuses: Statuses) -> int | None:
     """The last evaluation that every run with any has reached, so that arms are compared at equal steps.
 
-    None where there is none yet, or where all runs have reached their end.
+    None where there is none yet, or where all runs have reached their end. Pruned runs reach no further.
     """
-    reached = [status["evals"][-1][0] for status in statuses.values() if status.get("evals")]
+    kept = (status for status in statuses.values() if status["state"] != "pruned")
+    reached = [status["evals"][-1][0] for status in kept if status.get("evals")]
     return min(reached) if reached and any(s["state"] not in ENDED for s in statuses.values()) else None
 
 
 def _accuracy_at(row: Row, step: int) -> str:
+    """Of all seeds, or of none: those that a rule left are no sample of them."""
+    if row.count("pruned"):
+        return ""
     values = [value for s in row.seeds.values() for at, value in s.get("evals", []) if at == step]
     return f"{sum(values) / len(values):.3f}" if values else ""
 
@@ -101,6 +106,7 @@ def _marks(row: Row) -> Text:
         "diverged": "◆",
         "failed": "✗",
         "cancelled": "–",
+        "pruned": "✂",
         "running": "◐",
         "stale": "◌",
         "stopped": "◌",
@@ -112,6 +118,8 @@ def _marks(row: Row) -> Text:
 
 
 def _accuracy(row: Row) -> str:
+    if row.count("pruned"):
+        return ""
     values = [s["accuracy"] for s in row.seeds.values() if s["state"] == "done" and s.get("accuracy") is not None]
     return f"{sum(values) / len(values):.3f}" if values else ""
 
@@ -132,14 +140,24 @@ def failures(manifest: dict[str, Any], statuses: Statuses) -> list[str]:
     return [f"✗ {run['run']}  {_name(manifest, run)}: {statuses[run['run']].get('error', '')}" for run in failed]
 
 
+def pruned(manifest: dict[str, Any], statuses: Statuses) -> list[str]:
+    """One line per pruned run: who it is, how far it came, and why it was stopped."""
+    found = [run for run in manifest["runs"] if statuses.get(run["run"], {}).get("state") == "pruned"]
+    return [f"✂ {run['run']}  {_name(manifest, run)}: {_pruned(statuses[run['run']])}" for run in found]
+
+
+def _pruned(status: dict[str, Any]) -> str:
+    return f"at step {status.get('step', 0)} of {status.get('steps', '?')}: {status.get('why', '')}"
+
+
 def _name(manifest: dict[str, Any], run: dict[str, Any]) -> str:
-    return f"{columns.line(run['labels'], list(manifest['axes']), manifest['baseline'])} s{run['seed']}"
+    return f"{columns.line(run['labels'], columns.axes(manifest), manifest['baseline'])} s{run['seed']}"
 
 
 def summary(statuses: Statuses, left: float | None = None) -> Text:
     named = {"stale": "interrupted", "stopped": "interrupted", "new": "to do"}
     counts = Counter(named.get(status["state"], status["state"]) for status in statuses.values())
-    order = ("done", "diverged", "running", "interrupted", "failed", "cancelled", "to do")
+    order = ("done", "diverged", "running", "interrupted", "failed", "cancelled", "pruned", "to do")
     text = Text(f"{len(statuses)} runs: ")
     text.append(", ".join(f"{counts[name]} {name}" for name in order if counts[name]))
     if left is not None:
@@ -217,7 +235,9 @@ class EventLines:
             self.seen[id] = state
             if state == before or (first and state in ENDED) or state == "new":
                 continue
-            detail = {"failed": status.get("error", ""), "done": _detail(status)}.get(state, "")
+            detail = {"failed": status.get("error", ""), "done": _detail(status), "pruned": _pruned(status)}.get(
+                state, ""
+            )
             ending = f"; {hours.minutes(left)} left" if left and state != "running" else ""
             self.say(f"[{finished}/{len(statuses)}] {state:9} {id}  {self.names[id]}  {detail}{ending}".rstrip())
 
@@ -261,15 +281,16 @@ def show(root: Path, names: Iterable[str], console: Console, failed_only: bool =
 
 
 def follow(root: Path, name: str, console: Console) -> None:
-    """The table (on a terminal) or events until every run has ended; Ctrl-C leaves the sweep alone."""
-    manifest = store.read_json(root / "sweeps" / name / "manifest.json")
-    with display(manifest, console, True) as shown:
-        while True:
-            statuses = read_statuses(root, manifest)
-            shown.update(statuses)
-            if all(status["state"] in ENDED for status in statuses.values()):
-                return
-            time.sleep(POLL)
+    """The table (on a terminal) or events until every run of every round has ended; Ctrl-C leaves the sweep alone."""
+    folder, goes_on = root / "sweeps" / name, True
+    while goes_on:
+        manifest = store.read_json(folder / "manifest.json")
+        with display(manifest, console, True) as shown:
+            shown.update(statuses := read_statuses(root, manifest))
+            while not all(status["state"] in ENDED for status in statuses.values()):
+                time.sleep(POLL)
+                shown.update(statuses := read_statuses(root, manifest))
+        goes_on = slurm_rounds.adds_runs(folder, manifest)
 
 
 def queue(root: Path, name: str) -> str:
@@ -281,7 +302,12 @@ def queue(root: Path, name: str) -> str:
     if tasks is None:
         return "Slurm does not answer"
     counts = Counter(
-        f"{task.state.lower()} ({task.reason})" if task.state == "PENDING" else task.state for task in tasks
+        f"{task.state.lower()} ({task.reason})" if task.state == "PENDING" else task.state
+        for task in tasks
+        if not slurm_rounds.is_next(task.name)
     )
     listed = ", ".join(f"{count} {state.lower()}" for state, count in sorted(counts.items()))
+    following = slurm_rounds.waiting(root / "sweeps" / name, tasks)
+    if following:
+        return f"tasks in Slurm: {listed or 'none'}; {following}"
     return f"tasks in Slurm: {listed or 'none; `sweep` submits what is missing'}"

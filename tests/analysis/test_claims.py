@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import claims, load, stats
+from analysis import claims, expectations, load, stats
 from harness import store
 from tests.analysis.conftest import change_manifest, clip_sweep, write_sweep
 
@@ -89,13 +89,13 @@ def test_a_control_tests_the_instrument_and_not_the_claim(tmp_path: Path) -> Non
 def test_what_the_numbers_say_of_an_expectation(expect: str, mean: float, sd: float, outcome: str) -> None:
     values = [mean - sd, mean, mean, mean + sd]
     wide, narrow = stats.paired(values), stats.paired(values, confidence=0.90)
-    assert claims.outcome_of(expect, wide, narrow, wide.p, margin=0.01) == outcome
+    assert expectations.outcome_of(expect, wide, narrow, wide.p, margin=0.01) == outcome
 
 
 def test_only_a_corrected_p_contradicts() -> None:
     values = [-0.06, -0.05, -0.05, -0.04]
     wide, narrow = stats.paired(values), stats.paired(values, confidence=0.90)
-    assert claims.outcome_of("higher", wide, narrow, 0.2, margin=0.01) == "undecided"
+    assert expectations.outcome_of("higher", wide, narrow, 0.2, margin=0.01) == "undecided"
 
 
 def test_every_claim_of_the_paper_is_there_and_well_formed() -> None:
@@ -105,7 +105,9 @@ def test_every_claim_of_the_paper_is_there_and_well_formed() -> None:
         assert claim["text"] and claim["source"], name
         assert [test for test in claim["tests"] if not test.get("control")], name
         for test in claim["tests"]:
-            wanted = {"key", "metric", "expect"} | (set() if test["expect"] in claims.TRENDS else {"arm", "baseline"})
+            wanted = {"key", "metric", "expect"} | (
+                set() if test["expect"] in expectations.TRENDS else {"arm", "baseline"}
+            )
             assert wanted <= set(test) <= wanted | {"where", "control", "read", "margin"}, name
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from analysis import claims, load, report, sequential, stats, undecided, verdict
+from analysis import claims, figures, html_verdict, load, report, sequential, stats, undecided, verdict
 from bench import sequential as bench
 from harness import store
 from tests.analysis.conftest import change_manifest, clip_sweep
@@ -127,11 +127,17 @@ def found() -> list[bench.Found]:
 def test_three_hundred_sweeps_hold_what_the_bench_holds_of_two_thousand(found: list[bench.Found]) -> None:
     assert list(bench.misses(found)) == []
     by = {(f.way, f.effect, round(f.spread)): f for f in found}
-    assert len(by) == 4 * 4 * 2
+    assert len(by) == 5 * 4 * 2
     assert by["peeking", 0.0, 3].wrong > 0.08 > by["sequential", 0.0, 3].wrong
     strong = {way: by[way, 5.0, 3] for way in bench.WAYS}
     assert strong["anytime"].found < 0.6 < strong["sequential"].found < strong["fixed"].found
-    assert strong["sequential"].seeds < strong["anytime"].seeds < strong["fixed"].seeds == 10
+    assert (
+        strong["giving up"].seeds + 1
+        < strong["sequential"].seeds
+        < strong["anytime"].seeds
+        < strong["fixed"].seeds
+        == 10
+    )
 
 
 def test_the_bench_notices_looks_that_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,6 +186,23 @@ def test_a_sweep_that_stops_when_decided_is_judged_by_these_intervals(four_words
     assert "95 % t over seeds" not in report.method(sweep)[0]
 
 
+def test_captions_and_footnotes_say_what_their_intervals_are(four_words: Path) -> None:
+    names = ("effects", "main_effects", "summary", "accuracy_by_arm")
+
+    def said() -> tuple[list[str], str]:
+        sweep = load.load(four_words, "made")
+        drawn = [figures.of_sweep(sweep, name) for name in names]
+        return [d.caption for d in drawn if d], html_verdict.body(report.judged(sweep), {})
+
+    plain, note = said()
+    assert len(plain) == 4 and all("95 % t interval" in text for text in (*plain, note))
+    change_manifest(four_words, stop=STOP)
+    (effects, *others), note = said()
+    assert all("95 % interval over all looks together" in text and "t interval" not in text for text in (effects, note))
+    assert "3 … 4 seeds" in effects
+    assert all("not widened for" in text for text in others)
+
+
 def test_findings_of_claims_are_judged_by_these_intervals_too(tmp_path: Path) -> None:
     root = clip_sweep(tmp_path, 0.02)
     plain, compared = claims.check(load.load(root, "made")), 0
@@ -202,7 +225,8 @@ def test_undecided_arms_and_their_baseline_ask_for_seeds_and_no_others(four_word
     assert not {cell["good"], cell["bad"]} & found.cells
     early = undecided.judge(four_words, "made", manifest)({run for run in runs if run[-1] in "01"})
     assert early.undecided == 4 and early.cells == set(cell.values())  # two pairs decide nothing
-    assert undecided.judge(four_words, "made", manifest | {"control": True})(runs) == undecided.Undecided(0, 0, set())
+    none = undecided.Undecided(contrasts=0, undecided=0, given_up=0, claims=0, open_claims=0, cells=set())
+    assert undecided.judge(four_words, "made", manifest | {"control": True})(runs) == none
 
 
 def test_an_arm_that_always_diverges_asks_for_nothing(four_words: Path) -> None:

@@ -275,8 +275,10 @@ def test_the_costs_on_the_page_are_those_of_the_plan(no_weights: None) -> None:
         assert (len(expansion.cells), expansion.num_runs) == (int(cells), int(runs)), words
 
 
-def test_the_pages_example_is_a_spec(grid: Grid) -> None:
-    (text,) = re.findall(r"```yaml\n(.+?)```", (REPOSITORY / "docs/designs.md").read_text(), re.S)
-    expansion = grid(text)
+def test_the_pages_examples_are_specs(grid: Grid) -> None:
+    fraction, search = re.findall(r"```yaml\n(.+?)```", (REPOSITORY / "docs/designs.md").read_text(), re.S)
+    expansion = grid(fraction)
     assert len(expansion.cells) == 2 * 8
     assert {cell.labels["advantage"] for cell in expansion.cells} == {"group_z", "group_mean_batch_std"}
+    expansion = grid(search)
+    assert expansion.cells == () and len(expansion.probes) == 2 * 4  # lr at its other end, two more updates

@@ -193,3 +193,34 @@ def test_hours_spent_and_left() -> None:
     assert hours.of(MANIFEST, {}).text() == ""
     only_one = {"c0-s0": {"state": "running", "seconds": 100.0, "step": 2, "steps": 10}}
     assert hours.of(MANIFEST, only_one).left == pytest.approx((400 + 3 * 500) / 3600)  # 50 s a step
+
+
+def test_the_last_run_is_waited_for_whoever_else_is_free() -> None:
+    statuses: status.Statuses = {
+        "c0-s0": {"state": "done", "seconds": 100.0, "step": 10, "steps": 10},
+        "c0-s1": {"state": "running", "seconds": 10.0, "step": 1, "steps": 10},
+        "c1-s0": {"state": "running", "seconds": 90.0, "step": 9, "steps": 10},
+        "c1-s1": {"state": "done", "seconds": 100.0, "step": 10, "steps": 10},
+    }
+    assert hours.of(MANIFEST, statuses).wall == pytest.approx(90)  # not (90 + 10) / 2
+    statuses["c0-s0"] = {"state": "new"}
+    assert hours.of(MANIFEST, statuses).wall == pytest.approx(110)  # it follows the one that has 10 s left
+
+
+def test_a_pruned_run_is_told_with_its_reason_and_no_mean_is_of_those_that_are_left() -> None:
+    statuses: status.Statuses = STATUSES | {
+        "c0-s0": {"state": "done", "accuracy": 0.5, "step": 4, "steps": 4, "evals": [[0, 0.2], [4, 0.5]]},
+        "c0-s1": {"state": "pruned", "step": 2, "steps": 4, "why": "best 0.1, median 0.5", "evals": [[0, 0.1]]},
+        "c1-s1": {"state": "running", "step": 4, "steps": 4, "evals": [[0, 0.2], [4, 0.3]]},
+    }
+    assert status.common_step(statuses) == 4  # the pruned run holds nobody back
+    lines = [line.split() for line in printed(status.table(MANIFEST, statuses)).splitlines()]
+    assert lines[1] == ["a", "0.20", "1/2", "●✂"]
+    assert " ".join(lines[4]) == "✂ c0-s1 model=a eps=0.20 s1: at step 2 of 4: best 0.1, median 0.5"
+    assert " ".join(lines[5]) == "4 runs: 1 done, 1 running, 1 failed, 1 pruned"
+    console = Console(file=io.StringIO(), width=200)
+    with status.display(MANIFEST, console, True) as display:
+        display.update({id: {"state": "running"} for id in statuses})
+        display.update(statuses)
+    (said,) = [line for line in console.file.getvalue().splitlines() if "c0-s1" in line][1:]  # type: ignore[attr-defined]
+    assert said.split(maxsplit=1)[1].startswith("[2/4] pruned    c0-s1  model=a eps=0.20 s1  at step 2 of 4: best 0.1")

@@ -100,7 +100,6 @@ def crossed(differences: "np.ndarray", lines: Sequence[Line], most: int, more: i
     import numpy as np
 
     n = differences.shape[-1]
-    n = differences.shape[-1]
     found = np.zeros((len(lines), *differences.shape[:-1], draws), bool)
     steps = _steps(n, more, draws)
     for k in range(MIN_PAIRS, n + more + 1):

@@ -116,7 +116,7 @@ def test_mistake_9_yaml_typo(say: Say) -> None:
 def test_mistake_10_unknown_override(say: Say) -> None:
     assert say(GOOD, "train.step=20") == (
         "command line: unknown key 'train.step'; did you mean 'train.steps'? "
-        "(a config key, a group, an axis of the spec, seeds, design or stop)\n"
+        "(a config key, a group, an axis of the spec, seeds, design, stop or prune)\n"
     )
 
 

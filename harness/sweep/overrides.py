@@ -104,7 +104,7 @@ def _key(name: str, value: Any, words: list[str], reader: Reader) -> list[Settin
         else:
             fault(
                 reader,
-                f"unknown key '{name}'{close} (a config key, a group, an axis of the spec, seeds, design, stop, prune)",
+                f"unknown key '{name}'{close} (a config key, a group, an axis of the spec, seeds, design, stop or prune)",
             )
     elif problem := keys.check_value(name, value):
         fault(reader, f"{name}: {problem}")

@@ -102,10 +102,8 @@ def _key(name: str, value: Any, words: list[str], reader: Reader) -> list[Settin
         if below or name in config.SITE_KEYS:
             fault(reader, str(keys.check_key(name)))
         else:
-            fault(
-                reader,
-                f"unknown key '{name}'{close} (a config key, a group, an axis of the spec, seeds, design, stop or prune)",
-            )
+            takes = "a config key, a group, an axis of the spec, seeds, design, stop or prune"
+            fault(reader, f"unknown key '{name}'{close} ({takes})")
     elif problem := keys.check_value(name, value):
         fault(reader, f"{name}: {problem}")
     else:

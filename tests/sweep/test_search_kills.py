@@ -65,7 +65,7 @@ def test_a_search_killed_twenty_times_makes_the_trials_of_one_left_alone(spec: P
 
 
 def killed_often(harness: Harness, spec: Path, dice: random.Random, most: int) -> int:
-    """Starts the search and kills its controller at random instants until it ends by itself; how many kills that took."""
+    """Starts the search and kills its controller at random instants until it ends by itself; the number of kills."""
     (harness.root / "slow").write_text("0.3")
     for kills in range(most):
         process = harness.start("sweep", str(spec), "--no-mirror", "--workers", "2", **TRAIN)

@@ -70,6 +70,6 @@ def _of_fraction(sweep: Sweep, of: dict[str, Any], axis: str, arm: str, numbers:
         rows = fractional.rows(sweep, of, stratum)
         block, _ = fractional.blocks(rows, numbers)
         values = [turn * value for value in fractional.by_seed(block, signs, len(rows[0])).differences]
-        sides = [[e for row, sign in zip(rows, signs, strict=True) if sign == side for e in row] for side in (1, -1)]
+        sides = [*fractional.split(rows, signs)]
         found.append(Effect(stratum, values, sides[::turn], "over both levels of the others"))
     return found

@@ -38,7 +38,7 @@ def of(sweep: Sweep, axis: str, test: dict[str, Any], by_run: dict[str, float]) 
             continue
         planned = [arm for arm in sweep.axes[axis] if sweep.having(stratum | {axis: arm})]
         if test["expect"] in TRENDS:
-            arms = sorted((arm for arm in planned if _is_number(arm)), key=float)
+            arms = sorted((arm for arm in planned if number(arm) is not None), key=float)
             what = f"rise over {axis} {arms[0]} … {arms[-1]}" if len(arms) > 2 else ""
         else:
             arms = _named(planned, test)
@@ -89,17 +89,19 @@ def _rises(by_run: dict[str, float], arms: list[str], sides: list[list[Entry]]) 
 
 def _named(levels: Sequence[str], test: dict[str, Any]) -> list[str]:
     """The test's arm and baseline as the sweep writes them; empty where it lacks one."""
-    found = [next((level for level in levels if _same(level, test[side])), "") for side in ("arm", "baseline")]
+    found = [next((level for level in levels if same(level, test[side])), "") for side in ("arm", "baseline")]
     return found if all(found) else []
 
 
-def _same(level: str, wanted: str) -> bool:
+def same(level: str, wanted: str) -> bool:
     """Equal as text or as numbers: a spec may write 0.2 where the claim says 0.20."""
-    return level == wanted or (_is_number(level) and _is_number(wanted) and float(level) == float(wanted))
+    return level == wanted or (number(level) is not None and number(level) == number(wanted))
 
 
-def _is_number(text: str) -> bool:
+def number(text: str) -> float | None:
+    """None for what is no finite number."""
     try:
-        return math.isfinite(float(text))
+        value = float(text)
     except ValueError:
-        return False
+        return None
+    return value if math.isfinite(value) else None

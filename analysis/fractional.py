@@ -90,13 +90,16 @@ def sides(sweep: Sweep, axis: str) -> list[scores.Side]:
     of = design(sweep)
     if of is None or axis not in of["factors"]:
         return []
-    at, found = [row[list(of["factors"]).index(axis)] for row in of["rows"]], []
-    for stratum in strata(sweep, of):
-        both: dict[int, list[Entry]] = {1: [], -1: []}
-        for sign, planned in zip(at, rows(sweep, of, stratum), strict=True):
-            both[sign] += planned
-        found.append(scores.Side(stratum, of["factors"][axis][1], both[1], both[-1]))
-    return found
+    signs, arm = [row[list(of["factors"]).index(axis)] for row in of["rows"]], of["factors"][axis][1]
+    return [scores.Side(stratum, arm, *split(rows(sweep, of, stratum), signs)) for stratum in strata(sweep, of)]
+
+
+def split(runs: Sequence[Sequence[Entry]], signs: Sequence[int]) -> tuple[list[Entry], list[Entry]]:
+    """The runs of the rows on the +1 side of an effect, and of those on its -1 side."""
+    up, down = (
+        [entry for row, sign in zip(runs, signs, strict=True) if sign == side for entry in row] for side in (1, -1)
+    )
+    return up, down
 
 
 def blocks(runs: Sequence[Sequence[Entry]], numbers: dict[str, float]) -> "tuple[np.ndarray, list[int]]":

@@ -107,8 +107,7 @@ def _draft(
     """One effect in one stratum."""
     stratum, rows, block = place
     main = len(effect.names) == 1
-    up = [entry for row, sign in zip(rows, effect.signs, strict=True) if sign > 0 for entry in row]
-    down = [entry for row, sign in zip(rows, effect.signs, strict=True) if sign < 0 for entry in row]
+    up, down = fractional.split(rows, effect.signs)
     low, high = factors[effect.name] if main else ("", effect.name)
     return Draft(
         stratum,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from analysis import sequential
 from analysis.load import Entry
 from analysis.stats import MIN_PAIRS
-from harness.store import FINISHED
+from harness.store import SETTLED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +48,7 @@ def least(stop: dict[str, Any] | None) -> float:
 
 def ended(entries: Iterable[Entry]) -> bool:
     """Whether no run is to come any more of those that are planned; a failed one may, after `retry`."""
-    return all(entry.state in (*FINISHED, "pruned") for entry in entries)
+    return all(entry.state in SETTLED for entry in entries)
 
 
 def said(chance: float, stop: dict[str, Any] | None) -> str:

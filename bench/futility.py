@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import sequential
-from bench.sequential import ALPHA, SPREADS, Found, Z, draw, measure
+from bench.sequential import SPREADS, Found, draw, measure
 
 LEAST = (0.0, 0.1, 0.2, 0.3, 0.5)
 MARGINS = (1.0, 3.0)  # points
@@ -43,7 +43,7 @@ def run(sweeps: int) -> list[Row]:
 def misses(found: list[Row]) -> Iterator[str]:
     """Rows with more false alarms than ALPHA allows, by more than chance."""
     for margin, least, row in found:
-        if row.wrong > ALPHA + Z * math.sqrt(ALPHA * (1 - ALPHA) / row.sweeps):
+        if row.wrong > sequential.limit(row.sweeps):
             case = f"futility {least:g}, margin {margin:g}, effect {row.effect:g}, spread {row.spread:.1f}"
             yield f"{case}: {row.wrong:.1%} of sweeps decided wrongly"
 

@@ -193,16 +193,21 @@ def measure(
     )
 
 
+def limit(sweeps: int) -> float:
+    """The share of so many sweeps that an honest verdict decides wrongly at most, but for Z standard errors."""
+    return ALPHA + Z * math.sqrt(ALPHA * (1 - ALPHA) / sweeps)
+
+
 def misses(found: list[Found]) -> Iterator[str]:
     """What the sequential verdict promises and does not hold; and that the bench can see a verdict that peeks."""
     for row in found:
-        limit = ALPHA + Z * math.sqrt(ALPHA * (1 - ALPHA) / row.sweeps)
+        most = limit(row.sweeps)
         case = f"{row.way}, effect {row.effect:g}, spread {row.spread:.1f}"
-        if row.way in PROMISED and row.wrong > limit:
+        if row.way in PROMISED and row.wrong > most:
             yield f"{case}: {row.wrong:.1%} of sweeps decided wrongly"
-        if row.way in PROMISED and row.wrong_neutral > limit:
+        if row.way in PROMISED and row.wrong_neutral > most:
             yield f"{case}: {row.wrong_neutral:.1%} of real effects neutral"
-        if row.way == "peeking" and row.effect == 0 and row.wrong <= limit:
+        if row.way == "peeking" and row.effect == 0 and row.wrong <= most:
             yield f"spread {row.spread:.1f}: peeking errs in {row.wrong:.1%} of sweeps only, as by chance"
 
 

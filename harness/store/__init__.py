@@ -3,12 +3,25 @@
 from harness.store import claims
 from harness.store.claims import HEARTBEAT_EVERY, STALE_AFTER
 from harness.store.files import STORAGE_ERRORS, append, dump_json, read_json, read_lines, replacing, write_atomic
-from harness.store.run import ENDED, FINISHED, SNAPSHOT, ClaimLost, Run, State, code, create_run, provenance, roots
+from harness.store.run import (
+    ENDED,
+    FINISHED,
+    SETTLED,
+    SNAPSHOT,
+    ClaimLost,
+    Run,
+    State,
+    code,
+    create_run,
+    provenance,
+    roots,
+)
 
 __all__ = [
     "ENDED",
     "FINISHED",
     "HEARTBEAT_EVERY",
+    "SETTLED",
     "SNAPSHOT",
     "STALE_AFTER",
     "STORAGE_ERRORS",

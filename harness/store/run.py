@@ -36,7 +36,8 @@ SNAPSHOT = "snapshot.json"  # beside the package, where it is a copy made for a 
 
 State = Literal["new", "running", "stopped", "done", "failed", "diverged", "cancelled", "pruned", "stale"]
 FINISHED: tuple[State, ...] = ("done", "diverged")  # a diverged run is a result
-ENDED: tuple[State, ...] = (*FINISHED, "failed", "cancelled", "pruned")  # nothing trains it on, until `retry`
+SETTLED: tuple[State, ...] = (*FINISHED, "pruned")  # of which nothing more is waited for
+ENDED: tuple[State, ...] = (*SETTLED, "failed", "cancelled")  # nothing trains it on, until `retry`
 
 
 class ClaimLost(Exception):

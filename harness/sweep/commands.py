@@ -47,7 +47,7 @@ def _launch(made: "Plan", console: Console, workers: int | None, mirrored: bool)
     """Trains what a committed plan misses: here, watched to the end, or by tasks that Slurm is given."""
     if made.launcher.kind == "slurm" and made.todo():
         return _submit(made, console, mirrored)
-    from harness.sweep import launch, mirroring, pool, present, rounds, search, status
+    from harness.sweep import launch, mirroring, pool, present, rounds, status
     from harness.sweep import plan as plans
 
     gpus = max(cell.runtime.gpus for cell in made.expansion.cells) if made.todo() else 0
@@ -59,9 +59,8 @@ def _launch(made: "Plan", console: Console, workers: int | None, mirrored: bool)
     if outcome.interrupted:
         console.print(f"stopped; to go on from the checkpoints: python -m harness sweep {made.name}", highlight=False)
         return outcome.exit_code
-    if following := search.following(made) or (None if outcome.failed else rounds.following(made)):
+    if following := rounds.following(made):
         present.round(following, console)
-        plans.commit(following)
         return _launch(following, console, workers, mirrored)
     if outcome.failed:
         console.print(

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 ABSENT = "-"  # the level of a cell that an axis does not reach
-TRENDS = ("increasing", "not_increasing")
 
 
 @dataclass(frozen=True)
@@ -113,6 +112,8 @@ def _effects(grid: Grid, design: dict[str, Any]) -> dict[str, list[Comparison]]:
 
 def tested(grid: Grid, claim: dict[str, Any]) -> Tested:
     """A claim of grid_specs/claims.yaml; empty where nothing of it can be tested here."""
+    from analysis.expectations import TRENDS
+
     every: list[Comparison] = []
     endpoint: list[Comparison] = []
     for test in claim["tests"]:
@@ -149,15 +150,19 @@ def _where(grid: Grid, axis: str, test: dict[str, Any]) -> list[tuple[int, list[
 
 
 def _pair(at: dict[str, str], test: dict[str, Any]) -> list[Comparison]:
+    from analysis.compared import same
+
     arm, baseline = (
-        next((cell for level, cell in at.items() if _same(level, test[side])), "") for side in ("arm", "baseline")
+        next((cell for level, cell in at.items() if same(level, test[side])), "") for side in ("arm", "baseline")
     )
     return [Comparison(((arm, 1.0), (baseline, -1.0)))] if arm and baseline else []
 
 
 def _rise(at: dict[str, str]) -> list[Comparison]:
     """Σ (x - x̄) y / Σ (x - x̄)² · (largest x - smallest x) over three numeric levels or more."""
-    points = sorted((value, cell) for level, cell in at.items() if (value := _number(level)) is not None)
+    from analysis.compared import number
+
+    points = sorted((value, cell) for level, cell in at.items() if (value := number(level)) is not None)
     if len(points) < 3:
         return []
     mean = sum(x for x, _ in points) / len(points)
@@ -167,16 +172,3 @@ def _rise(at: dict[str, str]) -> list[Comparison]:
 
 def cells_of(comparisons: Iterable[Comparison]) -> set[str]:
     return {cell for comparison in comparisons for cell, _ in comparison.weights}
-
-
-def _same(level: str, wanted: str) -> bool:
-    """Equal as text or as numbers: a spec may write 0.2 where the claim says 0.20."""
-    return level == wanted or (_number(level) is not None and _number(level) == _number(wanted))
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

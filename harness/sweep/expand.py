@@ -22,6 +22,9 @@ from harness.sweep.keys import groups
 from harness.sweep.spec import Spec
 from harness.sweep.yaml12 import Mark, Problem, SpecError
 
+Pick = Callable[[Axis], Level]  # asked in order for each axis that is there
+Make = Callable[[Pick], Cell | None]  # the cell of what is picked; None where there is none
+
 MAX_PROBLEMS = 40  # distinct ones; a fault of one arm repeats in every cell
 
 
@@ -57,7 +60,7 @@ class _Point:
     included: bool = False  # asked for by itself: no exclusion takes it away
 
 
-def _picks(levels: Mapping[str, Level]) -> Callable[[Axis], Level]:
+def _picks(levels: Mapping[str, Level]) -> Pick:
     return lambda axis: levels[axis.name]
 
 
@@ -74,14 +77,14 @@ class Expander:
         written += [s.value for axis in spec.axes for level in axis.levels for s in level.settings]
         self.live = any(map(is_live, written))
 
-    def cell(self, pick: Callable[[Axis], Level]) -> Cell | None:
-        """The cell of the levels that `pick` gives, asked in order for each axis that is there; None where excluded.
-
-        Raises ConfigError or ExpressionError for a combination that no run can have.
-        """
-        point = self._walk(self.spec.axes, pick)
-        tree = self._tree(point)
-        return None if tree is None or self._is_excluded(tree, point) else self._cell(tree, point)
+    def cell(self, pick: Pick) -> Cell | None:
+        """The cell of the levels that are picked; None where it is excluded, or where no run can have them."""
+        try:
+            point = self._walk(self.spec.axes, pick)
+            tree = self._tree(point)
+            return None if tree is None or self._is_excluded(tree, point) else self._cell(tree, point)
+        except (ConfigError, ExpressionError):
+            return None
 
     def run(self) -> Expansion:
         excluded = merged = 0
@@ -135,7 +138,7 @@ class Expander:
             point.labels.update({setting.key: label_of(setting.value) for setting in inclusion.settings})
             yield replace(point, included=True)
 
-    def _walk(self, axes: Iterable[Axis], pick: Callable[[Axis], Level]) -> _Point:
+    def _walk(self, axes: Iterable[Axis], pick: Pick) -> _Point:
         """Each axis in order, where its condition holds, at the level that is picked when it is reached."""
         point = _Point(dict(self.spec.choices), [], {}, dict.fromkeys(axis.name for axis in self.spec.axes))
         for axis in axes:

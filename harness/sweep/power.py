@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 from harness import store
 from harness.sweep import contrasts
 from harness.sweep.contrasts import Comparison
+from harness.sweep.stop import FEWEST
 
 if TYPE_CHECKING:
     from harness.sweep.plan import Plan
 
-ALPHA, FEWEST = 0.05, 3  # as the verdict has them: level of a family, pairs under which there is no word
+ALPHA = 0.05  # as the verdict has it: level of a family
 ACCURACY = "eval/accuracy"  # of which a status tells every evaluation
 TYPICAL = {
     ("mini", ACCURACY): 0.09

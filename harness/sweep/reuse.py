@@ -7,23 +7,20 @@ seeds of the verdict are left out, since what chooses must not judge. Leaves out
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from harness import store
-from harness.config import ConfigError
 from harness.sweep import trials
 from harness.sweep.axes import Axis, Level, same
 from harness.sweep.compose import look_up
-from harness.sweep.expression import ExpressionError
-from harness.sweep.grid import Cell
+from harness.sweep.expand import Make
 from harness.sweep.trials import Trial
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # eight times as fast, where it is there
-Make = Callable[[Callable[[Axis], Level]], Cell | None]
 Finished = dict[str, dict[int, store.Run]]  # cell -> seed -> run
 
 
@@ -65,10 +62,7 @@ def _setting(run: store.Run, axes: Sequence[Axis], make: Make, cell: str) -> dic
             params[axis.name] = trials.value(axis, at[axis.name])
             return at[axis.name]
 
-        try:
-            made = make(pick)
-        except (ConfigError, ExpressionError):
-            continue
+        made = make(pick)
         if made and made.id == cell:
             return params
     return None

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from analysis.undecided import Undecided
     from harness.sweep.plan import Plan
 
-SETTLED = (*store.FINISHED, "pruned")  # what a round has done with
-
 
 def settled(expansion: Expansion, root: Path, name: str) -> Expansion:
     """The expansion with as many seeds per cell as the runs so far call for; unchanged without `stop`.
@@ -54,13 +52,16 @@ def settled(expansion: Expansion, root: Path, name: str) -> Expansion:
 
 
 def following(plan: "Plan") -> "Plan | None":
-    """The plan of the next round, where one is wanted now that a plan's runs have ended."""
+    """The committed plan of the next round, also of a search, where one is wanted now that a plan's runs have ended."""
     from harness.sweep import plan as plans
+    from harness.sweep import search
 
-    if plan.expansion.spec.stop is None:
-        return None
-    again = plans.of(plan.expansion.spec, plan.root, plan.name)
-    return again if again.todo() else None
+    spec = plan.expansion.spec
+    if spec.design.search:
+        again = search.commit(plan)
+        return again if again.todo() else None
+    again = plans.of(spec, plan.root, plan.name) if spec.stop else plan
+    return search.commit(again) if spec.stop and again.todo() else None
 
 
 def _after(rounds: Rounds, stop: Stop, found: "Undecided") -> Rounds:
@@ -81,7 +82,7 @@ def _after(rounds: Rounds, stop: Stop, found: "Undecided") -> Rounds:
 
 
 def _finished(expansion: Expansion, states: dict[str, store.State]) -> Iterator[bool]:
-    return (states[run.id] in SETTLED for run in expansion.runs())
+    return (states[run.id] in store.SETTLED for run in expansion.runs())
 
 
 def _leading(expansion: Expansion, states: dict[str, store.State]) -> Expansion:
@@ -89,6 +90,6 @@ def _leading(expansion: Expansion, states: dict[str, store.State]) -> Expansion:
     done = dict.fromkeys((cell.id for cell in expansion.cells), 0)
     for place, seed in enumerate(expansion.seeds):
         for cell, count in done.items():
-            if count == place and states[f"{cell}-s{seed}"] in SETTLED:
+            if count == place and states[f"{cell}-s{seed}"] in store.SETTLED:
                 done[cell] += 1
     return replace(expansion, rounds=Rounds(done, 1))

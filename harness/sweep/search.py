@@ -12,7 +12,7 @@ whose setting is no longer in the spec's space is dropped; its runs stay where t
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -20,12 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import store
-from harness.config import ConfigError
 from harness.store import claims
 from harness.sweep import reuse, trials
 from harness.sweep.axes import Axis, Level
-from harness.sweep.expand import Expander
-from harness.sweep.expression import ExpressionError
+from harness.sweep.expand import Expander, Pick
 from harness.sweep.grid import Cell, Expansion
 from harness.sweep.search_spec import Search
 from harness.sweep.trials import Searched, Study, Trial
@@ -58,26 +56,16 @@ def commit(plan: "Plan") -> "Plan":
     plans.check(plan)
     with _alone(plan.folder):
         plan = plans.of(spec, plan.root, plan.name)  # as it is now that nobody else changes it
-        made = _advanced(plan, spec.design.search)
-        if made is not plan.expansion.search:
-            plan = plans.with_expansion(plan, _Space(plan.expansion).filled(made))
+        space = _Space(plan.expansion)
+        plan = plans.with_expansion(plan, space.filled(_advanced(plan, space, spec.design.search)))
         plans.commit(plan)
     return plan
 
 
-def following(plan: "Plan") -> "Plan | None":
-    """The committed plan of the next round, where there is one now that a plan's runs have ended."""
-    if plan.expansion.spec.design.search is None:
-        return None
-    again = commit(plan)
-    return again if again.todo() else None
-
-
-def _advanced(plan: "Plan", search: Search) -> Searched:
-    """What the manifest is to hold next; the same object where a round is not over, or nothing has worked yet."""
+def _advanced(plan: "Plan", space: "_Space", search: Search) -> Searched:
+    """What the manifest is to hold next; as it is where a round is not over, or nothing has worked yet."""
     searched = plan.expansion.search
     assert searched
-    space = _Space(plan.expansion)
     if search.reuse and not all(study.trials for study in searched.studies):
         searched = _with_reused(plan, space, searched, search)
     results = _results(plan, space, searched)
@@ -85,8 +73,7 @@ def _advanced(plan: "Plan", search: Search) -> Searched:
     if "running" in states or states == {"failed"}:  # what fails always is no matter of the setting
         return searched
     pairs = zip(searched.studies, results, strict=True)
-    studies = [_next(plan, space, study, result, search) for study, result in pairs]
-    return searched if studies == list(searched.studies) else replace(searched, studies=tuple(studies))
+    return replace(searched, studies=tuple(_next(plan, space, study, result, search) for study, result in pairs))
 
 
 def _next(plan: "Plan", space: "_Space", study: Study, result: "Result", search: Search) -> Study:
@@ -96,17 +83,13 @@ def _next(plan: "Plan", space: "_Space", study: Study, result: "Result", search:
 
     spec = plan.expansion.spec
     place = studies.Place(plan.folder, _name(plan.name, study.labels), tuple(space.searched), spec.endpoint.goal)
-    told = [
-        studies.Told(trial.params, trial.cell, ended.state, ended.value)
-        for trial, ended in zip(study.trials, result.trials, strict=True)
-    ]
     if number := min(study.missing(search), search.at_once):
-        new = studies.ask(place, search, told, number, partial(space.cell, study.labels))
+        new = studies.ask(place, search, result.trials, number, partial(space.cell, study.labels))
         made = tuple(Trial(params, cell.id, search.seeds) for params, cell in new)
         study = replace(study, trials=study.trials + made, chosen=None, exhausted=len(new) < number)
         if made:
             return study
-    studies.tell(place, search, told)
+    studies.tell(place, search, result.trials)
     found = best(result, spec.endpoint.goal)
     return replace(study, chosen=found.number if found else None)
 
@@ -140,14 +123,12 @@ class _Space:
         self.within = [axis for axis in self.spec.axes if axis.name in self.spec.design.within]
         self.searched = [axis for axis in self.spec.axes if axis.name not in self.spec.design.within]
         self.expander = Expander(self.spec)
-        probes = expansion.probes
         combinations = product(*(axis.levels for axis in self.within))
         every = [{a.name: lv.label for a, lv in zip(self.within, levels, strict=True)} for levels in combinations]
-        self.probe_of = {tuple(arm.values()): p for arm in every for p in probes if arm.items() <= p.labels.items()}
-        self.arms = [arm for arm in every if tuple(arm.values()) in self.probe_of]
+        self.arms = [arm for arm in every if any(arm.items() <= probe.labels.items() for probe in expansion.probes)]
 
-    def cell(self, labels: dict[str, str], pick: Callable[[Axis], Level]) -> Cell | None:
-        """The cell of an arm and of what is picked for the searched axes; None where it is excluded."""
+    def cell(self, labels: dict[str, str], pick: Pick) -> Cell | None:
+        """The cell of an arm and of what is picked for the searched axes; None where there is none."""
 
         def level(axis: Axis) -> Level:
             at = labels.get(axis.name)
@@ -163,7 +144,7 @@ class _Space:
             return None
         try:
             cell = self.cell(study.labels, lambda axis: levels[axis.name])
-        except (ConfigError, ExpressionError, KeyError):  # KeyError: an axis that was not there when it was made
+        except KeyError:  # an axis that was not there when it was made
             return None
         return cell if cell and cell.id == trial.cell else None
 

@@ -15,10 +15,10 @@ import itertools
 import json
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -26,14 +26,14 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from harness.config import ConfigError
 from harness.sweep import trials
 from harness.sweep.axes import Axis, Level
-from harness.sweep.expression import ExpressionError
+from harness.sweep.expand import Make
 from harness.sweep.grid import Cell
 from harness.sweep.search_spec import Search, ordered
 
-Make = Callable[[Callable[[Axis], Level]], Cell | None]
+if TYPE_CHECKING:
+    from analysis.search import Trial
 
 TRIES = 30  # proposals that are known or impossible before the rest of the space is looked through
 LISTED = 20_000  # settings of a space that is looked through
@@ -41,16 +41,6 @@ STALE_LOCK = 5  # seconds; the storage is held for milliseconds
 FOUND = {"done": TrialState.COMPLETE, "diverged": TrialState.PRUNED, "pruned": TrialState.PRUNED}
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-
-@dataclass(frozen=True)
-class Told:
-    """A trial of the manifest and how it ended."""
-
-    params: dict[str, Any]
-    cell: str
-    state: str  # of analysis.search.Trial
-    value: float | None
 
 
 @dataclass(frozen=True)
@@ -77,11 +67,11 @@ class Place:
 
 
 def ask(
-    place: Place, search: Search, told: Sequence[Told], number: int, make: Make
+    place: Place, search: Search, told: Sequence["Trial"], number: int, make: Make
 ) -> list[tuple[dict[str, Any], Cell]]:
     """`number` settings that are not among `told`, with their cells; fewer where the space has no more.
 
-    `make` gives the cell of the levels that it asks for one by one, or None where it is excluded.
+    `told`: the study's trials and how they ended.
     """
     study = place.open(search)
     _follow(study, place.axes, told)
@@ -95,7 +85,7 @@ def ask(
     return found
 
 
-def tell(place: Place, search: Search, told: Sequence[Told]) -> None:
+def tell(place: Place, search: Search, told: Sequence["Trial"]) -> None:
     """The storage follows what is known, where nothing more is asked."""
     _follow(place.open(search), place.axes, told)
 
@@ -140,10 +130,7 @@ def _is_new(make: Make, params: dict[str, Any], taken: set[str]) -> bool:
         assert level
         return level
 
-    try:
-        cell = make(pick)
-    except (ConfigError, ExpressionError):
-        return False
+    cell = make(pick)
     return cell is not None and cell.id not in taken
 
 
@@ -156,10 +143,7 @@ def _asked(study: optuna.Study, taken: set[str], make: Make) -> tuple[dict[str, 
         params[axis.name] = trials.value(axis, level)
         return level
 
-    try:
-        cell = make(pick)
-    except (ConfigError, ExpressionError):
-        cell = None
+    cell = make(pick)
     if cell is None or cell.id in taken:
         study.tell(trial, state=TrialState.FAIL)
         return None
@@ -167,7 +151,7 @@ def _asked(study: optuna.Study, taken: set[str], make: Make) -> tuple[dict[str, 
     return params, cell
 
 
-def _follow(study: optuna.Study, axes: Sequence[Axis], told: Sequence[Told]) -> None:
+def _follow(study: optuna.Study, axes: Sequence[Axis], told: Sequence["Trial"]) -> None:
     """Every trial that is told is in the storage with its result, and no other is open there."""
     by_name, cells, known = {axis.name: axis for axis in axes}, {one.cell for one in told}, defaultdict(list)
     for trial in study.get_trials(deepcopy=False):
@@ -195,7 +179,7 @@ def _follow(study: optuna.Study, axes: Sequence[Axis], told: Sequence[Told]) -> 
             )
 
 
-def _state(one: Told) -> TrialState:
+def _state(one: "Trial") -> TrialState:
     """A run whose curve has no endpoint is done and says nothing."""
     if one.state == "running":
         return TrialState.RUNNING

@@ -13,6 +13,7 @@ from harness import store
 from harness.sweep import estimate, search, studies
 from harness.sweep import plan as plans
 from harness.sweep.grid import Expansion
+from harness.sweep.rounds import following
 from harness.sweep.spec import read
 from harness.sweep.trials import Trial
 from tests.sweep import searched_train
@@ -50,7 +51,7 @@ def rounds(path: Path, root: Path, *overrides: str) -> list[int]:
                     searched_train.train(mine, lambda: False)
                 except ZeroDivisionError:
                     mine.write_status("failed", error="ZeroDivisionError")
-        plan = search.following(plan)
+        plan = following(plan)
     return found
 
 

@@ -52,16 +52,24 @@ def settled(expansion: Expansion, root: Path, name: str) -> Expansion:
 
 
 def following(plan: "Plan") -> "Plan | None":
-    """The committed plan of the next round, also of a search, where one is wanted now that a plan's runs have ended."""
+    """The committed plan of the next round, also of a search, where one is wanted now that a plan's runs have ended.
+
+    A round whose runs other sweeps have trained has nothing to do and is a round nonetheless: the one after it may.
+    """
     from harness.sweep import plan as plans
     from harness.sweep import search
 
     spec = plan.expansion.spec
+    had = {run.id for run in plan.expansion.runs()}
+
+    def is_next(again: "Plan") -> bool:
+        return bool(again.todo()) or any(run.id not in had for run in again.expansion.runs())
+
     if spec.design.search:
         again = search.commit(plan)
-        return again if again.todo() else None
+        return again if is_next(again) else None
     again = plans.of(spec, plan.root, plan.name) if spec.stop else plan
-    return search.commit(again) if spec.stop and again.todo() else None
+    return search.commit(again) if spec.stop and is_next(again) else None
 
 
 def _after(rounds: Rounds, stop: Stop, found: "Undecided") -> Rounds:

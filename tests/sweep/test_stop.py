@@ -147,6 +147,18 @@ def test_the_rounds_are_replayed_from_the_run_folders_alone(
     assert rounds.following(early) is not None and [run.id for run in early.todo()] == [first.id]
 
 
+def test_rounds_that_another_sweep_has_trained_follow_each_other_by_themselves(
+    finished: tuple[Harness, str], staged: Path, tmp_path: Path
+) -> None:
+    again = Harness(Path(shutil.copytree(finished[0].root, tmp_path / "copy")))
+    status, said = again("sweep", str(staged), "--no-mirror", "--name", "other", **TRAIN)
+    assert status == 0, said
+    assert by_rate(again, "other") == by_rate(finished[0])
+    assert len(again.trained()) == len(finished[0].trained())
+    assert "round 3, 6 seeds (at most 6): the last; 1 of 2 contrasts stay undecided; 0 runs to do" in said
+    assert " ".join(said.split()).count("Sequential design (3 rounds so far") == 1
+
+
 def test_a_failed_run_holds_the_rounds_up_until_it_is_tried_again(harness: Harness, staged: Path) -> None:
     (harness.root / "fail").write_text("3e-4")
     status, said = harness("sweep", str(staged), "--no-mirror", **TRAIN)

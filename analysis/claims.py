@@ -45,6 +45,7 @@ class Finding:
     seeds_more: int | None
     control: bool  # the mathematics leaves no room for an effect: it tests the instrument, not the claim
     chance: float = math.nan  # that seeds up to max_seeds give an outcome; NaN as in `Claim`
+    against: float = math.nan  # that they contradict
     pruned: int = 0  # runs that a rule stopped early: then there is no effect, and the outcome is undecided
 
 
@@ -104,10 +105,14 @@ def judged(sweep: Sweep, numbers: Numbers | None = None) -> list[tuple[Claim, li
     unknown = [i for i in ids if i not in claims]
     if unknown:
         raise ValueError(f"claims: no claim '{unknown[0]}' in grid_specs/claims.yaml (there are: {', '.join(claims)})")
-    return [_claim(sweep, name, claims[name], numbers) for name in ids]
+    end = sweep.manifest["endpoint"]["metric"], "last"
+    laws = {end: futility.law(sweep, scores.looked_up(numbers(*end)))}
+    return [_claim(sweep, name, claims[name], numbers, laws) for name in ids]
 
 
-def _claim(sweep: Sweep, name: str, claim: dict[str, Any], numbers: Numbers) -> tuple[Claim, list[Draft]]:
+def _claim(
+    sweep: Sweep, name: str, claim: dict[str, Any], numbers: Numbers, laws: claims_futility.Laws
+) -> tuple[Claim, list[Draft]]:
     drafts: list[Draft] = []
     untested = []
     for number, test in enumerate(claim["tests"]):
@@ -115,11 +120,12 @@ def _claim(sweep: Sweep, name: str, claim: dict[str, Any], numbers: Numbers) -> 
         drafts += made
         if not made and not test.get("control"):
             untested.append(compared.needs(test))
-    p_values = [draft.finding.effect.p if draft.finding.effect else math.nan for draft in drafts]
+    effects = [draft.finding.effect for draft in drafts]
+    p_values = [e.p if e and e.n >= verdict.MIN_PAIRS else math.nan for e in effects]
     paired, _ = sequential.tests(sweep.manifest)
     findings = [_judge(draft, p, paired) for draft, p in zip(drafts, stats.holm(p_values), strict=True)]
     stop, levels = sweep.manifest.get("stop"), stats.holm_level(p_values, verdict.ALPHA)
-    findings, chance = claims_futility.judged(stop, findings, drafts, levels)
+    findings, chance = claims_futility.judged(stop, findings, drafts, levels, laws)
     untested = list(dict.fromkeys(untested))  # one contrast may be tested on several metrics
     given_up = chance < futility.least(stop)
     instead = futility.said(chance, stop) if given_up else ""

@@ -1,13 +1,13 @@
 """How likely more seeds are to decide something: what a sweep gives up by, where the chance is too small.
 
-Of n pairs with mean m and standard deviation s, and with nothing known before them (flat in μ and log σ), the next is
+The pairs to come are drawn from what n pairs leave open under the law of the sweep's arms (`learned.py`), one after the
+other: mean and deviation are both as uncertain as so few pairs leave them. Where no law was learned (few arms, a
+claim's other metrics) nothing is known but the pairs; of their mean m and standard deviation s the next is
 
     d = m + s · √(1 + 1/n) · T,     T of Student's t with n - 1 degrees of freedom
 
-and the one after it follows in the same way from the mean and deviation of n + 1: mean and deviation are both as
-uncertain as so few pairs leave them. DRAWS such futures (the points of a Sobol sequence, so that the answer depends on
-nothing but the pairs) are judged by the test that will judge the real one, at every look; the chance is the share of
-those that it decides, to about 0.01.
+DRAWS such futures (the points of a Sobol sequence, so that the answer depends on nothing but the pairs) are judged by
+the test that will judge the real one, at every look; the chance is the share of those that it decides, to about 0.01.
 
 Giving up adds no error: the test in `sequential.py` errs as seldom as it says whoever stops when. Leaves out: who asks
 for seeds (`undecided.py`), at which chance to give up (`bench/futility.py` compares some).
@@ -16,13 +16,13 @@ Bayesian Data Analysis, section 3.2, the predictive law; Jennison, Turnbull 2000
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from analysis import sequential
-from analysis.load import Entry
+from analysis import learned, scores, sequential
+from analysis.load import Entry, Sweep
 from analysis.stats import MIN_PAIRS
 from harness.store import SETTLED
 
@@ -51,6 +51,20 @@ def ended(entries: Iterable[Entry]) -> bool:
     return all(entry.state in SETTLED for entry in entries)
 
 
+def law(sweep: Sweep, numbers: scores.Both) -> learned.Law:
+    """Of all arms of a sweep but its controls, by numbers of its endpoint; FLAT where nothing is ever given up."""
+    if not least(sweep.manifest.get("stop")):
+        return learned.FLAT
+    sides = [side for axis in sweep.baseline if axis not in sweep.controls for side in scores.sides(sweep, axis)]
+    whole = [side for side in sides if not scores.is_censored(side.ours, side.theirs)]
+    return learned.law([scores.pair_by(numbers, side.ours, side.theirs).differences for side in whole])
+
+
+def planned(*sides: Iterable[Entry]) -> int:
+    """Seeds for which every side has a run."""
+    return len(set.intersection(*({entry.seed for entry in side} for side in sides)))
+
+
 def said(chance: float, stop: dict[str, Any] | None) -> str:
     """Such as "given up: a decision by 10 seeds had a chance of 4 %"."""
     return f"given up: a decision by {(stop or {})['max_seeds']} seeds had a chance of {percent(chance)}"
@@ -61,7 +75,12 @@ def percent(chance: float) -> str:
 
 
 def of_arm(
-    stop: dict[str, Any] | None, differences: Sequence[float], missing: int, level: float, margin: float
+    stop: dict[str, Any] | None,
+    differences: Sequence[float],
+    missing: int,
+    level: float,
+    margin: float,
+    law: learned.Law,
 ) -> float:
     """`arm` of a contrast in a sweep with the manifest's `stop`, `missing` of whose pairs were planned and are lost.
 
@@ -70,19 +89,21 @@ def of_arm(
     if not stop or not least(stop):
         return math.nan
     more = stop["max_seeds"] - len(differences) - missing
-    return arm(differences, level, margin, stop["max_seeds"], more) if more > 0 else math.nan
+    return arm(differences, level, margin, stop["max_seeds"], more, law) if more > 0 else math.nan
 
 
-def arm(differences: Sequence[float], level: float, margin: float, most: int, more: int) -> float:
+def arm(
+    differences: Sequence[float], level: float, margin: float, most: int, more: int, law: learned.Law = learned.FLAT
+) -> float:
     """The chance that an arm is trick, trap or neutral when `more` pairs have come, most of them at most in all.
 
-    `level`: two-sided, what Holm's correction leaves the arm now. 1 under three pairs, which tell no deviation.
+    `level`: two-sided, what Holm's correction leaves the arm now. 1 where the pairs are too few for the law.
     """
     import numpy as np
 
-    if len(differences) < MIN_PAIRS:
+    if len(differences) < learned.fewest(law):
         return 1.0
-    above, below, least, greatest = crossed(np.array(differences), arm_lines(level, margin), most, more)
+    above, below, least, greatest = crossed(np.array(differences), arm_lines(level, margin), most, more, law)
     return float((above | below | (least & greatest)).mean())
 
 
@@ -92,8 +113,15 @@ def arm_lines(level: "float | np.ndarray", margin: float, alpha: float = 0.05) -
     return [Line(0.0, 1, half), Line(0.0, -1, half), Line(-margin, 1, alpha), Line(margin, -1, alpha)]
 
 
-def crossed(differences: "np.ndarray", lines: Sequence[Line], most: int, more: int, draws: int = DRAWS) -> "np.ndarray":
-    """[..., n] differences, n ≥ 3 -> bool[lines, ..., draws]: is each line crossed at any look up to n + more?
+def crossed(
+    differences: "np.ndarray",
+    lines: Sequence[Line],
+    most: int,
+    more: int,
+    law: learned.Law = learned.FLAT,
+    draws: int = DRAWS,
+) -> "np.ndarray":
+    """[..., n] differences -> bool[lines, ..., draws]: is each line crossed at any look up to n + more?
 
     Looks that have been taken count: what is shown stays shown. `most` is the N of `sequential.py`.
     """
@@ -101,17 +129,41 @@ def crossed(differences: "np.ndarray", lines: Sequence[Line], most: int, more: i
 
     n = differences.shape[-1]
     found = np.zeros((len(lines), *differences.shape[:-1], draws), bool)
-    steps = _steps(n, more, draws)
-    for k in range(MIN_PAIRS, n + more + 1):
+    mean, square = (moment[..., None] for moment in _moments(differences))
+    future = _future(law, n, more, mean, square, draws)
+    for k in range(min(MIN_PAIRS, n), n + more + 1):
         if k <= n:
             mean, square = (moment[..., None] for moment in _moments(differences[..., :k]))
         else:
-            step = np.sqrt(square) * steps[k - n - 1]
+            step = next(future) - mean
             mean, square = mean + step / k, square + step**2 * ((k - 1) / k)
+        if k < MIN_PAIRS:
+            continue
         error = np.sqrt(square / (k * (k - 1)))
         for place, line in enumerate(lines):
             found[place] |= line.sign * (mean - line.null) > _critical(k, most, line.level) * error
     return found
+
+
+def _future(
+    law: learned.Law, n: int, more: int, mean: "np.ndarray", square: "np.ndarray", draws: int
+) -> Iterator["np.ndarray"]:
+    """The next `more` pairs after n, each [..., draws]; mean and Σ (d - mean)² of the n are [..., 1]."""
+    import numpy as np
+
+    if not more:
+        return
+    which, _ = _points(more, draws)
+    chosen = learned.chosen(law, n, mean, square, which)
+    with np.errstate(divide="ignore"):
+        kappa = np.array(law.taus)[chosen] ** -2.0  # inf for effects that are 0
+    scatter = np.take_along_axis(learned.scatter(law, n, mean, square), chosen, axis=-1)
+    centre = mean / (1 + kappa / n)
+    for k in range(n, n + more):
+        step = np.sqrt(scatter / (law.df + k) * (1 + 1 / (kappa + k))) * _quantiles(law.df + k, k - n, more, draws)
+        yield centre + step
+        scatter = scatter + step**2 / (1 + 1 / (kappa + k))
+        centre = centre + step / (kappa + k + 1)
 
 
 def _moments(part: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
@@ -131,16 +183,19 @@ def _critical(k: int, most: int, level: "float | np.ndarray") -> "float | np.nda
     return found
 
 
-@lru_cache(maxsize=256)
-def _steps(n: int, more: int, draws: int) -> "np.ndarray":
-    """[more, draws] of (d_k - m) / √Σ (d - m)² of the k - 1 pairs before, for k = n + 1 … n + more."""
-    import numpy as np
-    from scipy import special
+@lru_cache(maxsize=16)
+def _points(more: int, draws: int) -> "tuple[np.ndarray, np.ndarray]":
+    """Which component a future is of, [draws], and where each of its pairs lies, [more, draws]; all within (0, 1)."""
     from scipy.stats import qmc
 
-    if not more:
-        return np.empty((0, draws))
-    points = qmc.Sobol(more, scramble=False).random(draws).T + 0.5 / draws
-    k = np.arange(n + 1, n + more + 1)[:, None]
-    found: np.ndarray = special.stdtrit(k - 2, points) * np.sqrt((1 + 1 / (k - 1)) / (k - 2))
+    points = qmc.Sobol(1 + more, scramble=False).random(draws).T + 0.5 / draws
+    return points[-1], points[:-1]
+
+
+@lru_cache(maxsize=256)
+def _quantiles(df: float, place: int, more: int, draws: int) -> "np.ndarray":
+    """[draws] of T(df), for the pair at `place` of those to come."""
+    from scipy import special
+
+    found: np.ndarray = special.stdtrit(df, _points(more, draws)[1][place])
     return found

@@ -95,7 +95,7 @@ def run_scores(sweep: Sweep, metric: str, endpoint: Endpoint, survivors: bool = 
 def both(sweep: Sweep, metric: str, read: str) -> Both:
     """What gives the two numbers of a pair of runs by one of READS; who asks sees to pruned runs (`is_censored`)."""
     if read != "tokens":
-        return _looked_up(run_scores(sweep, metric, reader(sweep, read), survivors=True))
+        return looked_up(run_scores(sweep, metric, reader(sweep, read), survivors=True))
     by, last = by_tokens(sweep, metric), sweep.manifest["endpoint"]["last"]
 
     def at_equal_tokens(arm: str, baseline: str) -> tuple[float, float]:
@@ -144,7 +144,7 @@ def equal_tokens(arm: "pd.Series", baseline: "pd.Series", last: int) -> tuple[fl
 
 def pair(scores: dict[str, float], arm: list[Entry], baseline: list[Entry]) -> Pair:
     """Differences seed by seed; a seed counts when both of its runs have a score."""
-    return pair_by(_looked_up(scores), arm, baseline)
+    return pair_by(looked_up(scores), arm, baseline)
 
 
 def pair_by(numbers: Both, arm: list[Entry], baseline: list[Entry]) -> Pair:
@@ -168,7 +168,8 @@ def relative(scores: dict[str, float], arm: list[Entry], baseline: list[Entry]) 
     return _mean([ratio for ratio in ratios if not math.isnan(ratio)])
 
 
-def _looked_up(scores: dict[str, float]) -> Both:
+def looked_up(scores: dict[str, float]) -> Both:
+    """Numbers that each run has by itself."""
     return lambda arm, baseline: (scores.get(arm, math.nan), scores.get(baseline, math.nan))
 
 

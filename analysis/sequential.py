@@ -48,7 +48,8 @@ def said(stop: dict[str, Any]) -> str:
     rounds, most, futility = stop["round"], stop["max_seeds"], stop.get("futility")
     looks = f"{rounds} round{'s' if rounds != 1 else ''} so far, {seeds({'stop': stop})} of at most {most}"
     given_up = (
-        f" Given up (p): undecided, and the chance p that seeds up to {most} decide it is under {100 * futility:g} %."
+        f" Given up (p): undecided, and the chance p that seeds up to {most} decide it is under {100 * futility:g} %, "
+        "by their pairs and by what the sweep's arms are like."
         if futility
         else ""
     )

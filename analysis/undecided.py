@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis import claims, futility, load, scores, verdict
+from analysis import claims, claims_futility, futility, load, scores, verdict
 from analysis.load import Entry, Sweep
-
-OPEN = ("inconclusive", "description only")
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Undecided:
     given_up: int  # of the undecided
     claims: int  # that the sweep tests
     open_claims: int  # of these, undecided ones
-    cells: set[str]  # that are to get more seeds
+    cells: dict[str, int]  # that are to get more seeds: those that their comparisons have, the most advanced one's
 
 
 def judge(root: Path, name: str, manifest: dict[str, Any]) -> Callable[[set[str]], Undecided]:
@@ -48,18 +46,22 @@ def judge(root: Path, name: str, manifest: dict[str, Any]) -> Callable[[set[str]
             aliases=tuple(entry for entry in sweep.aliases if entry.run in runs),
         )
         every = list(_contrasts(part, numbers))
-        found = [(side, c) for side, c in every if c.word in OPEN and c.effect is not None]
+        found = [(side, c) for side, c in every if c.word in verdict.OPEN and c.effect is not None]
         testable = [(claim, drafts) for claim, drafts in claims.judged(part, tested) if claim.findings]
         opened = [(claim, drafts) for claim, drafts in testable if claim.word == "undecided"]
-        asking = [entry for side, c in found if not c.given_up for entry in (*side.ours, *side.theirs)]
-        asking += [entry for claim, drafts in opened for entry in _asking(part, claim, drafts)]
+        asking = [[side.ours, side.theirs] for side, c in found if not c.given_up]
+        asking += [sides for claim, drafts in opened for sides in _asking(part, claim, drafts)]
+        cells: dict[str, int] = {}
+        for sides in asking:
+            for cell in {cell_of[entry.run] for side in sides for entry in side}:
+                cells[cell] = max(cells.get(cell, 0), futility.planned(*sides))
         return Undecided(
             contrasts=len(every),
             undecided=len(found),
             given_up=sum(c.given_up for _, c in found),
             claims=len(testable),
             open_claims=len(opened),
-            cells={cell_of[entry.run] for entry in asking},
+            cells=cells,
         )
 
     return judged
@@ -69,17 +71,16 @@ def _contrasts(part: Sweep, numbers: scores.Both) -> Iterator[tuple[scores.Side,
     """The headline of each axis that is no control."""
     end = part.manifest["endpoint"]
     measure = verdict.Measure(end["metric"], "last", end["margin"], 1.0 if end["goal"] == "max" else -1.0)
+    law = futility.law(part, numbers)
     for axis in part.baseline:
         if axis not in part.controls:
             sides = scores.sides(part, axis)
-            yield from zip(sides, verdict.contrasts(part, axis, measure, numbers), strict=True)
+            yield from zip(sides, verdict.contrasts(part, axis, measure, numbers, law=law), strict=True)
 
 
-def _asking(part: Sweep, claim: claims.Claim, drafts: list[claims.Draft]) -> Iterator[Entry]:
-    """The runs of an undecided claim's findings that may still be decided."""
+def _asking(part: Sweep, claim: claims.Claim, drafts: list[claims.Draft]) -> list[list[list[Entry]]]:
+    """The sides of the findings by which an undecided claim may still be decided."""
+    if claim.given_up:
+        return []
     least = futility.least(part.manifest.get("stop"))
-    for finding, draft in zip(claim.findings, drafts, strict=True):
-        hopeless = claim.given_up or finding.chance < least
-        if finding.outcome == "undecided" and finding.effect is not None and not finding.control and not hopeless:
-            for side in draft.sides:
-                yield from side
+    return [drafts[place].sides for place in claims_futility.asking(claim.findings, least)]

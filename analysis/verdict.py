@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis import averaged, futility, scores, sequential, stats
+from analysis import averaged, futility, learned, scores, sequential, stats
 from analysis.load import Entry, Sweep
 from analysis.scores import TOKENS, by_seed, pair, reader, run_scores
 
@@ -29,6 +29,7 @@ __all__ = [  # `scores` by the names that its readers know
 
 MIN_PAIRS = stats.MIN_PAIRS
 ALPHA = 0.05
+OPEN = ("inconclusive", "description only")
 ENTROPY = "policy/entropy"
 ENTROPY_MARGIN = 0.01  # nats
 LENGTH = "eval/length"
@@ -117,13 +118,14 @@ def judge(sweep: Sweep) -> list[Contrast]:
 
         return fractional_verdict.judge(sweep) or sampled_verdict.judge(sweep)
     asked = [(measure, scores.both(sweep, measure.metric, measure.read)) for measure in measures(sweep)]
+    law = futility.law(sweep, asked[0][1])
     tokens = run_scores(sweep, TOKENS, lambda curve: float(curve.sum()))
     lengths = run_scores(sweep, LENGTH, reader(sweep, "last"))
     return [
         contrast
         for axis in sweep.baseline
         for measure, numbers in asked
-        for contrast in contrasts(sweep, axis, measure, numbers, tokens, lengths)
+        for contrast in contrasts(sweep, axis, measure, numbers, tokens, lengths, law)
     ]
 
 
@@ -134,6 +136,7 @@ def contrasts(
     numbers: scores.Both,
     tokens: dict[str, float] | None = None,
     lengths: dict[str, float] | None = None,
+    law: learned.Law = learned.FLAT,
 ) -> list[Contrast]:
     """All contrasts of one axis on one measure: one family. `tokens`, `lengths`: by run, for what an arm costs."""
     drafts = [
@@ -151,10 +154,10 @@ def contrasts(
         )
         for side in scores.sides(sweep, axis)
     ]
-    return family(sweep, measure, drafts)
+    return family(sweep, measure, drafts, law)
 
 
-def family(sweep: Sweep, measure: Measure, drafts: Sequence[Draft]) -> list[Contrast]:
+def family(sweep: Sweep, measure: Measure, drafts: Sequence[Draft], law: learned.Law = learned.FLAT) -> list[Contrast]:
     """The drafts judged on one measure, corrected for each other."""
     paired, equivalent = sequential.tests(sweep.manifest)
     end, stop = sweep.manifest["endpoint"], sweep.manifest.get("stop")
@@ -173,8 +176,9 @@ def family(sweep: Sweep, measure: Measure, drafts: Sequence[Draft]) -> list[Cont
         word = "pruned" if pruned else word_of(effect, p_holm, within, draft.sign)
         more = seeds_more(effect, p_holm < ALPHA or within, measure.margin, ALPHA / len(drafts))
         chance = math.nan
-        if word == "inconclusive" and headline and futility.ended((*draft.ours, *draft.theirs)):
-            chance = futility.of_arm(stop, differences, draft.pair.missing, level, measure.margin)
+        if word in OPEN and headline and futility.ended((*draft.ours, *draft.theirs)):
+            at = ALPHA / len(drafts) if math.isnan(level) else level
+            chance = futility.of_arm(stop, differences, draft.pair.missing, at, measure.margin, law)
         found.append(
             Contrast(
                 metric=measure.metric,

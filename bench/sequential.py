@@ -16,13 +16,13 @@ points. Prints a table; exits 1 where the sequential verdict errs more than it s
 Leaves out: training, how a number is read off a run (`bench/coverage.py` goes through all of the verdict), at which
 chance to give up (`bench/futility.py`).
 
-    python -m bench.sequential [--sweeps 2000]          about a minute of CPU
+    python -m bench.sequential [--sweeps 2000]          about eight minutes of CPU
 """
 
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import special
 
-from analysis import futility, sequential, stats
+from analysis import futility, learned, sequential, stats
 from harness.sweep.stop import FUTILITY
 
 MOST, ARMS, GAINING = 10, 10, 3
@@ -39,13 +39,13 @@ SPREADS = {rho: SEED_SD * math.sqrt(2 * (1 - rho)) for rho in (0.8, 0.5)}  # of 
 EFFECTS = (0.0, 1.0, 3.0, 5.0)
 ALPHA, Z = 0.05, 2.326  # an honest share exceeds alpha by Z standard errors once in a hundred benches
 PROMISED = ("giving up", "sequential")  # ways that err in 5 % of sweeps at most
-DRAWS, CHUNK = 512, 256  # futures of an arm, and arms looked at together
+DRAWS = 512  # futures of an arm
 PRIOR = 4.0  # g of `anytime`: the best of 0.25, 1 and 4 at these effects
 
 # differences [sweep, arm, seed] -> after each look: two-sided p, sign, p of an effect as large as the margin or larger
 Tested = tuple[np.ndarray, np.ndarray, np.ndarray]
 Test = Callable[[np.ndarray, float], Tested]  # of differences and a margin
-# look at hand [sweep, arm], Holm's level [sweep], arms that are open [sweep, arm] -> their chance to be decided
+# pairs at hand [sweep, arm], Holm's level [sweep], arms that are open [sweep, arm] -> their chance to be decided
 Chance = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -126,32 +126,34 @@ def moments(differences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def predicted(differences: np.ndarray, margin: float) -> Chance:
-    """By `futility.crossed`, again only where an arm has another seed or its family another level."""
-    chances, known = np.ones(differences.shape[:2]), np.zeros((2, *differences.shape[:2]))
+    """By `futility.crossed`, with the law of each sweep's arms."""
 
-    def chance(last: np.ndarray, level: np.ndarray, open_: np.ndarray) -> np.ndarray:
-        now = np.stack(np.broadcast_arrays(last + stats.MIN_PAIRS, level[:, None]))
-        changed = open_ & (now != known).any(axis=0)
-        for n in np.unique(now[0][changed]).astype(int):
-            sweeps, arms = np.nonzero(changed & (now[0] == n))
-            for start in range(0, len(sweeps), CHUNK):
-                at = sweeps[start : start + CHUNK], arms[start : start + CHUNK]
-                lines = futility.arm_lines(now[1][at], margin)
-                up, down, least, most = futility.crossed(differences[at][:, :n], lines, MOST, MOST - n, DRAWS)
+    def chance(pairs: np.ndarray, level: np.ndarray, open_: np.ndarray) -> np.ndarray:
+        chances = np.ones(differences.shape[:2])
+        for sweep in np.flatnonzero(open_.any(axis=1)):
+            law = learned.law([arm[:n] for arm, n in zip(differences[sweep], pairs[sweep], strict=True)])
+            lines = futility.arm_lines(float(level[sweep]), margin)
+            for n in np.unique(pairs[sweep][open_[sweep]]):
+                if n < learned.fewest(law):
+                    continue
+                at = sweep, np.flatnonzero(open_[sweep] & (pairs[sweep] == n))
+                up, down, least, most = futility.crossed(differences[at][:, :n], lines, MOST, MOST - n, law, DRAWS)
                 chances[at] = (up | down | (least & most)).mean(axis=-1)
-        known[:, changed] = now[:, changed]
         return chances
 
     return chance
 
 
-def rounds(tested: Tested, chance: Chance | None = None, least: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def rounds(
+    tested: Tested, chance: Chance | None = None, least: float = 0.0, first: int = stats.MIN_PAIRS
+) -> tuple[np.ndarray, np.ndarray]:
     """Words [sweep, arm] (1 trick, -1 trap, 2 neutral, 0 open) and pairs used, with a Holm correction every round.
 
     The numbers of an arm that is decided stay where they were: it gets no more seeds. Nor does one whose `chance` is
-    under `least`, as long as it is.
+    under `least`, as long as it is. `first`: pairs at the first look; two of them decide nothing.
     """
-    p, sign, margin = tested
+    shut = np.ones((*tested[0].shape[:2], stats.MIN_PAIRS - first))
+    p, sign, margin = (np.concatenate([shut, numbers], axis=-1) for numbers in tested)
     words, last, on = np.zeros(p.shape[:2], int), np.zeros(p.shape[:2], int), np.ones(p.shape[:2], bool)
     for look in range(p.shape[-1]):
         last = np.where(on, look, last)
@@ -161,16 +163,22 @@ def rounds(tested: Tested, chance: Chance | None = None, least: float = 0.0) -> 
         on = words == 0
         if chance and look < p.shape[-1] - 1:
             level = ALPHA / np.maximum(1, p.shape[1] - real.sum(axis=1))
-            on &= chance(last, level, on) >= least
-    return words, last + stats.MIN_PAIRS
+            on &= chance(last + first, level, on) >= least
+    return words, last + first
 
 
 def measure(
-    way: str, effect: float, spread: float, differences: np.ndarray, margin: float = MARGIN, least: float = FUTILITY
+    way: str,
+    effect: float,
+    spread: float,
+    differences: np.ndarray,
+    margin: float = MARGIN,
+    least: float = FUTILITY,
+    first: int = stats.MIN_PAIRS,
 ) -> Found:
-    """`least`: of `giving up`."""
+    """`least` and `first`: of `giving up`."""
     chance = predicted(differences, margin) if way == "giving up" else None
-    words, used = rounds(WAYS[way](differences, margin), chance, least)
+    words, used = rounds(WAYS[way](differences, margin), chance, least, first)
     full, _ = rounds(once(differences, margin))
     gaining, rest = (words[:, :GAINING], words[:, GAINING:]) if effect else (words[:, :0], words)
     wrong = (abs(rest) == 1).any(axis=1) | (gaining == -1).any(axis=1)
@@ -211,11 +219,11 @@ def misses(found: list[Found]) -> Iterator[str]:
             yield f"spread {row.spread:.1f}: peeking errs in {row.wrong:.1%} of sweeps only, as by chance"
 
 
-def run(sweeps: int) -> list[Found]:
+def run(sweeps: int, ways: Iterable[str] = WAYS) -> list[Found]:
     found = []
     for number, (effect, spread) in enumerate((e, s) for s in SPREADS.values() for e in EFFECTS):
         differences = draw(effect, spread, sweeps, np.random.default_rng([number, 2025]))
-        found += [measure(way, effect, spread, differences) for way in WAYS]
+        found += [measure(way, effect, spread, differences) for way in ways]
     return found
 
 

@@ -1,8 +1,8 @@
 """The rounds of a sweep with `stop`: how many seeds each cell is to have now, replayed from the run folders.
 
     round 1        the spec's seeds in every cell
-    all done       contrasts and claims are judged; cells of undecided ones that are not given up get `step` seeds more,
-                   with those they are compared with, until max_seeds; the others stay as they are
+    all done       contrasts and claims are judged; undecided ones that are not given up get `step` pairs more, until
+                   max_seeds: a cell gets seeds where it has no more than those it is compared with; others stay
 
 There is no other state: each call replays every round from the first on, with the runs that the round had, so that a
 killed or repeated `sweep` comes to the same place. Failed and cancelled runs hold the rounds up, diverged and pruned
@@ -73,7 +73,7 @@ def following(plan: "Plan") -> "Plan | None":
 
 
 def _after(rounds: Rounds, stop: Stop, found: "Undecided") -> Rounds:
-    """The round that follows one that was judged. A cell that was given up and asks again comes up to the others."""
+    """The round that follows one that was judged. A cell that is ahead of those it is compared with waits for them."""
     judged = replace(
         rounds,
         contrasts=found.contrasts,
@@ -82,8 +82,10 @@ def _after(rounds: Rounds, stop: Stop, found: "Undecided") -> Rounds:
         claims=found.claims,
         open_claims=found.open_claims,
     )
-    more = min(rounds.seeds + stop.step, stop.max_seeds)
-    wanted = {cell: more if cell in found.cells else seeds for cell, seeds in rounds.wanted.items()}
+    wanted = {
+        cell: min(max(seeds, found.cells[cell] + stop.step), stop.max_seeds) if cell in found.cells else seeds
+        for cell, seeds in rounds.wanted.items()
+    }
     if wanted == rounds.wanted:
         return replace(judged, over=True)
     return replace(judged, wanted=wanted, number=rounds.number + 1)

@@ -15,10 +15,10 @@ from harness.tricks import nearest
 if TYPE_CHECKING:
     from harness.sweep.spec import Spec
 
-TAKES = "{when: decided, max_seeds: 10, step: 1, futility: 0.1}"
+TAKES = "{when: decided, max_seeds: 10, step: 1, futility: 0.05}"
 WORDS = ("when", "max_seeds", "step", "futility")
-FEWEST = 3  # seeds under which nothing can be decided
-FUTILITY = 0.1  # halves the seeds where nothing will be decided, and takes two or three points of power in a hundred
+FEWEST = 2  # seeds under which no difference has a scatter
+FUTILITY = 0.05  # halves the seeds where nothing will be decided, and takes three or four points of power in a hundred
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def check(spec: "Spec", reader: Reader) -> None:
     if stop is None:
         return
     if first < FEWEST:
-        why = "under three nothing can be decided"
+        why = "it takes two for a scatter, and three to decide"
         reader.add(f"seeds is {first}, the first round of `stop`: {why}; give seeds: {FEWEST} or more", "seeds")
     if stop.max_seeds <= first:
         reader.add(f"stop.max_seeds is {stop.max_seeds}, and the first round has {first} (seeds): give more", "stop")

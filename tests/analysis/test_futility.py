@@ -1,6 +1,8 @@
 """The chance that more seeds decide something: by integrals, by another generator, and what is given up by it."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -68,7 +70,8 @@ def test_what_is_shown_stays_shown_and_too_few_pairs_tell_nothing() -> None:
 
 def test_it_is_the_same_every_time() -> None:
     first = futility.arm(of(2.0, 2.0, 3), 0.01, 1.0, most=10, more=7)
-    futility._steps.cache_clear()
+    futility._points.cache_clear()
+    futility._quantiles.cache_clear()
     assert futility.arm(of(2.0, 2.0, 3), 0.01, 1.0, most=10, more=7) == first
 
 
@@ -105,6 +108,29 @@ def test_a_claim_is_decided_by_one_contradiction_or_by_all_its_findings() -> Non
     assert claims_futility.together(each) == pytest.approx(expected)
 
 
+def asked(*each: tuple[float, float], least: float = 0.1) -> list[int]:
+    """The places that a claim asks for whose open findings have these (q, c)."""
+    plain = finding([0.0, 0.1, 0.2], "higher", 1.0).finding
+    return claims_futility.asking([replace(plain, chance=q, against=c) for q, c in each], least)
+
+
+def test_a_claim_asks_for_what_decides_it_and_not_for_more() -> None:
+    # one finding without hope, so that only a contradiction decides: the likeliest one asks
+    assert asked((0.9, 0.0), (0.01, 0.01), (0.5, 0.4), (0.3, 0.2)) == [2]
+    assert asked((0.9, 0.0), (0.01, 0.01), (0.5, 0.4), (0.3, 0.2), least=0.0) == [0, 1, 2, 3]  # nothing is given up
+    assert asked((0.5, 0.4), (0.5, 0.4), (0.02, 0.0)) == [0, 1]
+    # an outcome of all of them (0.9 · 0.8) is likelier than a contradiction
+    assert asked((0.9, 0.0), (0.9, 0.1)) == [0, 1]
+    assert asked((0.9, 0.4), (0.9, 0.6)) == [1]  # 1 - 0.6 · 0.4 against 0.5 · 0.3
+    assert asked((1.0, 0.0), (1.0, 0.0)) == [0, 1]  # too few pairs to tell
+    # what is decided, a control, or has no pair asks for nothing
+    plain = finding([0.0, 0.1, 0.2], "higher", 1.0).finding
+    rest = [replace(plain, outcome="supported"), replace(plain, control=True), replace(plain, effect=None)]
+    opened = replace(plain, chance=0.5, against=0.2)
+    assert claims_futility.asking([*rest, opened], 0.1) == [3]
+    assert claims_futility.asking([*rest, replace(opened, chance=math.nan)], 0.1) == [3]  # runs have not ended
+
+
 def world(root: Path, entropy: Sequence[float]) -> Path:
     """T4 in one place: accuracy that plainly grows with the clip, entropy with these differences by seed."""
 
@@ -133,7 +159,7 @@ def test_an_undecided_claim_asks_for_seeds_though_no_arm_does(tmp_path: Path) ->
 def test_a_claim_with_too_small_a_chance_is_given_up_and_says_so(tmp_path: Path) -> None:
     root = world(tmp_path, [0.4, -0.3, 0.35, -0.41])
     found = judged(root)
-    assert (found.open_claims, found.cells) == (1, set())
+    assert (found.open_claims, found.cells) == (1, {})
     claim = claims.check(load.load(root, "made"))[0]
     assert claim.given_up and claim.chance < 0.1 and claim.findings[1].chance == pytest.approx(claim.chance)
     assert claim.why == (
@@ -161,10 +187,10 @@ def test_an_arm_with_too_small_a_chance_asks_for_nothing_and_every_report_says_s
     assert c.chance == futility.arm([0.1, -0.06, 0.08, -0.04], 0.025, 0.01, most=10, more=6)
     assert (c.word, c.given_up, c.chance < 0.1) == ("inconclusive", True, True)
     found = judged(root)
-    assert (found.contrasts, found.given_up) == (4, found.undecided) and found.cells == set()
+    assert (found.contrasts, found.given_up) == (4, found.undecided) and found.cells == {}
     said = f"inconclusive, given up ({futility.percent(c.chance)})"
     assert said in terminal.verdict(root, "made") and said in report.cells(c)[-1]
-    assert "Given up (p): undecided, and the chance p that seeds up to 10 decide it is under 10 %." in " ".join(
+    assert "Given up (p): undecided, and the chance p that seeds up to 10 decide it is under 10 %, by" in " ".join(
         report.method(load.load(root, "made"))
     )
 

@@ -56,18 +56,18 @@ def by_rate(harness: Harness, sweep: str = "staged") -> dict[str, int]:
 def test_the_spec_takes_it_and_says_what_does_not_fit(problems: Callable[..., str]) -> None:
     said = problems(f"{PLAIN}seeds: 3\nstop: {{when: decided, max_seed: 10}}")
     assert "stop: unknown key 'max_seed'; did you mean 'max_seeds'?" in said
-    assert "stop takes {when: decided, max_seeds: 10, step: 1, futility: 0.1}, not 'decided'" in problems(
+    assert "stop takes {when: decided, max_seeds: 10, step: 1, futility: 0.05}, not 'decided'" in problems(
         f"{PLAIN}stop: decided"
     )
     assert "stop.when takes decided, not 'soon'" in problems(f"{PLAIN}stop: {{when: soon, max_seeds: 10}}")
     assert "stop.max_seeds takes a whole number of seeds" in problems(f"{PLAIN}seeds: 3\nstop: {{when: decided}}")
     for chance in ("0", "1", "1.5", "10 %"):
         text = f"{PLAIN}seeds: 3\nstop: {{when: decided, max_seeds: 10, futility: {chance}}}"
-        assert "stop.futility takes a chance between 0 and 1, such as 0.1, or null to give nothing" in problems(text)
+        assert "stop.futility takes a chance between 0 and 1, such as 0.05, or null to give nothing" in problems(text)
     wanted = "stop: {when: decided, max_seeds: 10}"
     sample = f"{PLAIN}seeds: 3\ndesign: {{kind: sample, size: 2}}\n{wanted}"
     assert "an effect of kind sample takes all cells" in problems(sample)
-    assert "seeds is 2, the first round of `stop`" in problems(f"{PLAIN}seeds: 2\n{wanted}")
+    assert "seeds is 1, the first round of `stop`" in problems(f"{PLAIN}seeds: 1\n{wanted}")
     assert "stop.max_seeds is 10, and the first round has 10" in problems(f"{PLAIN}seeds: 10\n{wanted}")
     assert "stop has nothing to decide" in problems(
         f"question: q?\naxes: {{train.lr: [1e-4, 2e-4]}}\nseeds: 3\n{wanted}"
@@ -78,7 +78,7 @@ def test_the_spec_takes_it_and_says_what_does_not_fit(problems: Callable[..., st
 def test_the_command_line_sets_it_and_takes_it_off(write: Callable[..., Path], no_weights: None) -> None:
     path = write(f"{PLAIN}seeds: 3\n")
     assert read(path).stop is None
-    assert read(path, ("stop={when: decided, max_seeds: 8}",)).stop == Stop(8, 1, 0.1)
+    assert read(path, ("stop={when: decided, max_seeds: 8}",)).stop == Stop(8, 1, 0.05)
     assert read(path, ("stop={when: decided, max_seeds: 8, futility: null}",)).stop == Stop(8, 1, None)
     path.write_text(f"{path.read_text()}stop: {{when: decided, max_seeds: 9, step: 2}}\n")
     assert read(path).stop == Stop(9, 2)
@@ -185,19 +185,21 @@ def test_an_arm_without_a_chance_is_given_up_at_the_first_look(
     assert said == ("round 1, 3 seeds (at most 6): the last; 1 of 2 contrasts stay undecided, 1 of them given up")
 
 
-def test_what_was_given_up_and_asks_again_comes_up_to_the_others() -> None:
-    def found(cells: set[str]) -> undecided.Undecided:
+def test_a_cell_that_is_ahead_of_those_it_is_compared_with_waits_for_them() -> None:
+    def found(cells: dict[str, int]) -> undecided.Undecided:
         return undecided.Undecided(contrasts=2, undecided=2, given_up=1, claims=0, open_claims=0, cells=cells)
 
     first, stop = Rounds({"plain": 3, "good": 3, "odd": 3}, 1), Stop(6, 2)
-    second = rounds._after(first, stop, found({"plain", "good"}))
+    second = rounds._after(first, stop, found({"plain": 3, "good": 3}))
     assert second.wanted == {"plain": 5, "good": 5, "odd": 3}
-    third = rounds._after(second, stop, found({"plain", "good", "odd"}))
-    assert third.wanted == {"plain": 6, "good": 6, "odd": 6}
-    again = rounds._after(rounds._after(second, stop, found({"good"})), stop, found({"plain", "odd"}))
-    assert again.wanted == {"plain": 6, "good": 6, "odd": 6} and not again.over
-    assert rounds._after(again, stop, found({"plain", "odd"})).over
-    assert rounds._after(second, stop, found(set())).over
+    alone = rounds._after(second, stop, found({"plain": 3, "odd": 3}))  # what was given up asks again
+    assert alone.wanted == {"plain": 5, "good": 5, "odd": 5} and not alone.over
+    both = rounds._after(second, stop, found({"plain": 5, "good": 5, "odd": 3}))
+    assert both.wanted == {"plain": 6, "good": 6, "odd": 5}
+    last = rounds._after(both, stop, found({"plain": 5, "odd": 5}))
+    assert last.wanted == {"plain": 6, "good": 6, "odd": 6}
+    assert rounds._after(last, stop, found({"plain": 6, "odd": 6})).over
+    assert rounds._after(second, stop, found({})).over
 
 
 def test_on_slurm_nobody_waits_and_the_next_sweep_goes_on(

@@ -2,7 +2,7 @@
 
     contrasts   every arm against its baseline on the spec's endpoint, one family per axis; undecided is what is neither
                 trick, trap nor neutral; asking are both of its cells
-    claims      of the spec, those whose word is undecided; asking are the cells of their undecided findings
+    claims      of the spec, those whose word is undecided; asking are the cells of the findings that may decide it
 
 By the intervals of `sequential.py`. What has too small a chance of being decided (`futility.py`, `claims_futility.py`)
 is given up and asks for nothing; it is looked at anew in every round, since others may be decided in the meantime.

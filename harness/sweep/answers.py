@@ -20,6 +20,7 @@ from harness.sweep.estimate import Rate
 from harness.sweep.grid import Run
 from harness.sweep.plan import Plan
 from harness.sweep.power import Scatter
+from harness.sweep.stop import DECIDING
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Answers:
     rows: list[Answer]
     scatter: Scatter
     unit: str  # GPU or CPU
-    seeds: tuple[int, ...]  # planned in a cell, and the most of them where they are added
+    seeds: tuple[int, ...]  # planned in a cell; where they are added, the fewest that decide and the most
 
 
 def of(plan: Plan, rate: Rate) -> Answers | None:
@@ -84,7 +85,7 @@ def _of(plan: Plan, rate: Rate) -> Answers | None:
     scatter, costs = power.scatter(plan, manifest, plain), _Costs(plan, manifest, rate)
     sigma = 1 / math.sqrt(2) if math.isnan(scatter.sigma) else scatter.sigma
     first = len(spec.seeds)
-    seeds = (first, spec.stop.max_seeds) if spec.stop else (first,)
+    seeds = (max(first, DECIDING), spec.stop.max_seeds) if spec.stop else (first,)
 
     def answer(name: str, is_claim: bool, compared: list[Comparison], judged: list[Comparison], family: int) -> Answer:
         spread = max((c.spread for c in judged), default=math.nan)

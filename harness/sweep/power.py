@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from harness import store
 from harness.sweep import contrasts
 from harness.sweep.contrasts import Comparison
-from harness.sweep.stop import FEWEST
+from harness.sweep.stop import DECIDING
 
 if TYPE_CHECKING:
     from harness.sweep.plan import Plan
@@ -115,14 +115,14 @@ def _scores(root: Path, end: dict[str, Any], done: set[str] | None = None) -> Sc
 
 
 def smallest(sd: float, seeds: int, family: int, most: int | None = None) -> float:
-    """The true effect that two-sided tests on `seeds` differences of this sd find with power .8; NaN under FEWEST.
+    """The true effect that two-sided tests on `seeds` differences of this sd find with power .8; NaN under DECIDING.
 
     At the level at which Holm's procedure tests the smallest p of a family: ALPHA / family. With `most` seeds at most
     and a look at every number of them (`stop`), at this one look.
     """
     from analysis import sequential, stats
 
-    if seeds < FEWEST or math.isnan(sd):
+    if seeds < DECIDING or math.isnan(sd):
         return math.nan
     level = ALPHA / max(1, family)
     if most:

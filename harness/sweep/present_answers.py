@@ -10,7 +10,7 @@ from harness.sweep.answers import Answer, Answers
 from harness.sweep.hours import amount
 from harness.sweep.screen import line
 from harness.sweep.spec import Spec
-from harness.sweep.stop import FEWEST
+from harness.sweep.stop import DECIDING
 
 MAX_ROWS = 24
 WHOLE = 1.0  # more than all of a share cannot be found
@@ -61,8 +61,8 @@ def _cells(row: Answer, spec: Spec) -> list[str]:
 
 
 def _notes(found: Answers, spec: Spec) -> list[str]:
-    if found.seeds[-1] < FEWEST:
-        return [f"a run counts in every answer that needs it; under {FEWEST} seeds nothing is decided"]
+    if found.seeds[-1] < DECIDING:
+        return [f"a run counts in every answer that needs it; under {DECIDING} seeds nothing is decided"]
     factor, digits, unit = _scale(found, spec)
     seeds = " to ".join(map(str, found.seeds))
     look = ", all looks together" if len(found.seeds) > 1 else ""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 TAKES = "{when: decided, max_seeds: 10, step: 1, futility: 0.05}"
 WORDS = ("when", "max_seeds", "step", "futility")
 FEWEST = 2  # seeds under which no difference has a scatter
+DECIDING = 3  # seeds under which nothing is decided
 FUTILITY = 0.05  # halves the seeds where nothing will be decided, and takes five points of power in a hundred
 
 

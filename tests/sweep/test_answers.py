@@ -202,6 +202,10 @@ def test_with_stop_an_answer_has_a_range(write: Write, no_weights: None, tmp_pat
     rate = found.rows[0]
     assert (rate.runs, rate.more_runs, rate.more_hours) == (32, 48, pytest.approx(4.8))
     assert rate.finds[0] > rate.finds[1]
+    two = made(write, tmp_path, text.replace("seeds: 4", "seeds: 2"))  # decide nothing: the range begins at three
+    found = answers.of(two, estimate.rates(two))
+    assert found is not None and found.seeds == (3, 10)
+    assert rate.finds[0] < found.rows[0].finds[0] and found.rows[0].runs == 16
 
 
 def test_a_run_that_was_begun_has_its_rest_left(write: Write, no_weights: None, tmp_path: Path) -> None:
